@@ -30,7 +30,7 @@ from router.core.errors import BrokerRefused, BrokerUnavailable, Misconfigured
 from router.core.ids import bucket_prefix
 from router.core.ids import key as key_of
 from router.core.user_functions import contain_cancellation, require_finished
-from router.delivery.wire.api import WRONG_LAST_SEQUENCE, JetStream
+from router.delivery.wire.api import LAST_SEQUENCE_DIFFERS, JetStream
 from router.delivery.wire.topology import Topology, bucket, create
 
 __all__ = [
@@ -162,7 +162,7 @@ class BucketProcessed:
                 self._jetstream.write_subject(self._subject(key)), b"1", CREATE
             )
         except BrokerRefused as exc:
-            if exc.err_code in WRONG_LAST_SEQUENCE:
+            if exc.err_code in LAST_SEQUENCE_DIFFERS:
                 return False
             # no room, for one: the handler has run, and must not again
             raise StoreUnavailable(f"bucket {self._bucket}: {exc}") from exc

@@ -4,8 +4,10 @@
     RESULT_SPEC   what stands on the wire: both readers, the schema and the page are made of it
 
 A new field is a line of ExecResult, a `Field` of `_FIELDS`, and a kind if it has a rule of its own;
-then a line of `proto/beamline/worker/v1/result.proto` (`make proto client-types`), and a row of
-docs/explanation/threats.md. What is forgotten is an error at import, or of a test, that names it.
+then a line of `proto/beamline/worker/v1/result.proto` (`make proto client-types`), a row of
+docs/explanation/threats.md, and a value in tests/contracts/test_plain_worker. What of these is
+forgotten is an error at import, or of a test, that names it. Where our own workers are to send it:
+`router.sdk.step`.
 
 `provider_id`, `job.type` and `tenant_id` are left None where the known assignment may fill them.
 One page of the specification requires both ids, as UUIDs, the other one of them; the other holds.

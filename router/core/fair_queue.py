@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -53,7 +53,7 @@ class QueuedItem(Struct, Generic[T], gc=False):
     size: int
 
 
-class TenantQueue(Struct, Generic[T]):
+class TenantQueue(Struct, Generic[T], eq=False):
     """What waits of one tenant, and the time that it was served, by its weight."""
 
     tenant: str
@@ -197,14 +197,38 @@ class FairQueue(Generic[T]):
         return None if queue is None else self._serve(queue)
 
     def take_of(self, is_ready: Callable[[str], bool]) -> T | None:
-        """The next item of the next tenant that is ready for one; None when none is."""
+        """The next item of the next tenant that is ready for one; None when none is. Costs a look at
+        each tenant; those that are not ready keep their turns and their debts.
+        """
         self._return_tenant()
-        passed = []
-        while (queue := self._pop_next()) is not None and not is_ready(queue.tenant):
-            passed.append(queue)
-        for other in reversed(passed):
-            self._put_back(other)
-        return None if queue is None else self._serve(queue)
+        newcomers, entries = self._newcomers, self._round
+        place = next((at for at, new in enumerate(newcomers) if is_ready(new.tenant)), None)
+        entry = min(
+            (entry for entry in entries if entry[2].count and is_ready(entry[2].tenant)),
+            default=None,
+        )
+        if entry is None and place is None:
+            return None
+        if place is not None and (
+            entry is None or self._in_row < NEWCOMERS_IN_ROW or newcomers[place].joined < entry[1]
+        ):
+            queue = newcomers[place]
+            del newcomers[place]
+            self._in_row += 1
+        else:
+            assert entry is not None  # one of both is there  # noqa: S101
+            queue = entry[2]
+            entries.remove(entry)
+            heapify(entries)
+            self._time, self._in_row = max(self._time, entry[0]), 0
+            self._drop_paid()
+        return self._serve(queue)
+
+    def _drop_paid(self) -> None:
+        """Forget those that wait for nothing, and whose debt the round has reached."""
+        entries = self._round
+        while entries and not entries[0][2].count and entries[0][0] <= self._time:
+            del self._tenants[heappop(entries)[2].tenant]
 
     def charge(self, seconds: float) -> None:
         """The item that was taken last has cost so much, in all."""

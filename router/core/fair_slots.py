@@ -34,6 +34,10 @@ class FairSlots:
         """Whether `acquire` would succeed."""
         return self._held.get(tenant, 0) < self._slots - self.taken
 
+    @property
+    def has_free(self) -> bool:
+        return self.taken < self._slots
+
     def release(self, tenant: Hashable) -> None:
         self.taken -= 1
         self._held[tenant] -= 1

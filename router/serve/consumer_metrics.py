@@ -197,7 +197,8 @@ class ConsumerMetrics(LoggingObserver):
                 sequence=message.sequence,
             )
         text = (
-            "The dead letters are full: failures are answered, and no dead letter is kept of them"
+            "Dead letters are left out, and their failures are answered: the stream is full or "
+            "takes none so large, or a tenant is above its share of it"
         )
         self._raise(
             CRITICAL,

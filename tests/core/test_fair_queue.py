@@ -1,6 +1,6 @@
 """Who is served when, and what one tenant may hold."""
 
-from collections import Counter
+from collections import Counter, deque
 from itertools import cycle, product
 
 import pytest
@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.core.fair_queue import BYTE_S, ITEM_S, MOST_S, FairQueue
+from router.core.fair_slots import FairSlots
 
 MANY = 1 << 30
 
@@ -80,6 +81,28 @@ def test_a_tenant_that_is_not_ready_is_passed_by() -> None:
     filled(queue, "b", 1)
     assert [queue.take_of(lambda tenant: tenant == "b") for _ in range(2)] == ["b", None]
     assert [queue.take_of(lambda _: True) for _ in range(3)] == ["a", "a", None]
+
+
+@pytest.mark.parametrize(("places", "others"), [(4, 5), (128, 160)])
+def test_a_tenant_with_a_backlog_is_served_beside_those_that_ask_one_at_a_time(
+    places: int, others: int
+) -> None:
+    """For slots that come free one by one: each of the others asks again once it was served."""
+    queue, slots = FairQueue[str](10_000, MANY), FairSlots(places)
+    running = deque[str]()
+    waiting = [*(f"other-{number}" for number in range(others)), *["backlog"] * 10]
+    for tenant in waiting:
+        queue.put(tenant, tenant, 100)
+    served: Counter[str] = Counter()
+    for _ in range(2_000):
+        if running:
+            slots.release(ended := running.popleft())
+            queue.put(ended, ended, 100)
+        while (tenant := queue.take_of(slots.has_room)) is not None:
+            slots.acquire(tenant)
+            running.append(tenant)
+            served[tenant] += 1
+    assert served["backlog"] + 1 >= min(served[f"other-{number}"] for number in range(others)) > 1
 
 
 def test_a_large_item_costs_its_tenant_more_turns() -> None:

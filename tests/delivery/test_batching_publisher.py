@@ -13,6 +13,7 @@ import pytest
 from router.core.message import Effect
 from router.delivery.publish.acked_publisher import NotPublished, PublishAcks
 from router.delivery.publish.batching_publisher import BatchingPublisher, StreamOf
+from router.delivery.publish.encoded_headers import head_with_id
 from router.delivery.publish.known_effects import KnownEffects
 from router.delivery.publish.publish_costs import PublishCosts
 from router.delivery.wire.api import JetStream
@@ -314,3 +315,21 @@ async def test_once_closed_nothing_is_heard_any_more() -> None:
         await asyncio.sleep(0)
     await asyncio.sleep(0.02)
     assert not any(asked.heard.values())
+
+
+async def test_an_effect_that_a_batch_would_make_too_large_goes_by_itself_in_its_order(
+    place: WorkStreams, prefix: str
+) -> None:
+    """Else the server closes the connection, and all that is on its way is lost."""
+    connection = place.jetstream.connection
+    subject = f"{prefix}.0"
+    heard: list[PublishAcks | NotPublished] = []
+    large = b"x" * (connection.max_payload - len(head_with_id({}, "2")))
+    async with a_publisher(place.jetstream, lambda subject: subject) as together:
+        for number in range(6):
+            data = large if number == 2 else b"small"
+            together.publish([Effect(subject, data, str(number))], heard.append)
+        await until(lambda: len(heard) == 6)
+    assert connection.reconnect_count == 0
+    assert [cast(PublishAcks, result)[0].sequence for result in heard] == [1, 2, 3, 4, 5, 6]
+    assert not (await in_batches(place, f"{prefix}0"))[2]

@@ -216,3 +216,5 @@ def test_a_strategy_that_a_policy_may_name_and_that_chooses_in_no_way_is_an_erro
     check_ways(WAYS, REASONS_BY_STRATEGY)
     with pytest.raises(ValueError, match="differ in the strategies fastest"):
         check_ways(WAYS, {**REASONS_BY_STRATEGY, "fastest": ("fastest",)})
+    with pytest.raises(ValueError, match="cheapest lacks explore, probe"):
+        check_ways(WAYS, {**REASONS_BY_STRATEGY, "cheapest": ("cheapest",)})

@@ -70,7 +70,7 @@ class TenantPlaces:
         self._candidates: dict[str, int] = {}  # in how many seconds they were answered
         # since the last look; the handler's meter adds to it
         self.answered: set[str] = set()
-        self.is_calm = True  # no passing copies are answered
+        self.is_calm = self._was_calm = True  # no passing copies are answered
         self.is_changed = False  # here, since the record was built
 
     def find(self, tenant_id: str) -> str:
@@ -82,11 +82,14 @@ class TenantPlaces:
     def look(self) -> None:
         """Count who was answered since the last look."""
         span, left = self._find_span(), EARNED_AT_ONCE
+        # what was answered before the first calm look may be of the overload
+        is_calm, self._was_calm = self.is_calm and self._was_calm, self.is_calm
         for tenant_id in self.answered:
             if tenant_id in self._earned:
                 self._use(tenant_id, span)
-            elif self.is_calm and left and self._is_earned_now(tenant_id):
-                left -= self._earn(tenant_id, span)
+            elif is_calm and left and self._is_earned_now(tenant_id):
+                # where none is free, none is looked for again: to find the oldest takes all of them
+                left = left - 1 if self._earn(tenant_id, span) else 0
         self.answered.clear()
 
     def build_record(self) -> PlacesRecord:

@@ -28,7 +28,7 @@ from router.core.errors import BrokerUnavailable, StorageRefused
 from router.core.ids import bucket_prefix, key, random_tokens
 from router.core.message import Effect, Message
 from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.wire.api import WRONG_LAST_SEQUENCE, JetStream, StoredMessage
+from router.delivery.wire.api import LAST_SEQUENCE_DIFFERS, JetStream, StoredMessage
 from router.delivery.wire.connection import head_of
 from router.delivery.wire.publish_faults import PublishFault, find_fault
 
@@ -159,7 +159,7 @@ class AttemptCounter:
         publish_ack = await self._publisher.publish_and_wait([effect])
         if not isinstance(publish_ack, NotPublished):
             return publish_ack[0].sequence
-        if publish_ack.err_code in WRONG_LAST_SEQUENCE:
+        if publish_ack.err_code in LAST_SEQUENCE_DIFFERS:
             return None
         # A record is a few bytes: where it is too large the bucket is at fault, not the message.
         refuses = (

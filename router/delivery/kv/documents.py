@@ -11,7 +11,7 @@ from router.core.errors import BrokerRefused, Conflict, StorageFull, TooLargeToS
 from router.core.ids import bucket_prefix
 from router.delivery.kv.entries import BucketEntry, DeletedKey, read_entry, unavailable_bucket
 from router.delivery.kv.watcher import KvWatcher
-from router.delivery.wire.api import WRONG_LAST_SEQUENCE, JetStream, nanos
+from router.delivery.wire.api import LAST_SEQUENCE_DIFFERS, JetStream, nanos
 from router.delivery.wire.publish_faults import STORAGE_FULL_CODES, TOO_LARGE_CODES
 
 PURGE = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
@@ -110,7 +110,7 @@ class DocumentBucket:
                 {**headers, EXPECTED: str(last)},
             )
         except BrokerRefused as exc:
-            if exc.err_code in WRONG_LAST_SEQUENCE:
+            if exc.err_code in LAST_SEQUENCE_DIFFERS:
                 raise Conflict(f"{key} was written by another client") from exc
             if exc.err_code in TOO_LARGE_CODES:
                 raise TooLargeToStore("the document is larger than its bucket allows") from exc

@@ -42,6 +42,7 @@ from router.delivery.wire.api import WRONG_LAST_SEQUENCE, JetStream
 
 
 _TRIES = 5
+_FIRST_PAUSE_S = 0.05  # the next ones are twice as long, each
 
 
 class WriteOnceKv(DocumentBucket):
@@ -57,7 +58,7 @@ class WriteOnceKv(DocumentBucket):
 
     async def try_create(self, key: str, record: bytes) -> int | BucketEntry:
         """The revision of this record, or the one that was there before. Raises as `create`."""
-        last = 0
+        last, pause_s = 0, _FIRST_PAUSE_S
         for _ in range(_TRIES):
             crashpoint("before_create")
             try:
@@ -69,6 +70,9 @@ class WriteOnceKv(DocumentBucket):
                 return revision
             if isinstance(newest, BucketEntry):
                 return newest
+            if newest is None:  # another write to the key is under way
+                await asyncio.sleep(pause_s)
+                pause_s *= 2
             last = newest.revision if newest is not None else 0
         raise BrokerUnavailable(f"bucket {self.bucket}: others write and delete the same key")
 
@@ -146,7 +150,7 @@ class RecordCreator:
             crashpoint("after_create")
             created.resolve(record)
         elif result.err_code:
-            is_taken = result.err_code in WRONG_LAST_SEQUENCE
+            is_taken = result.err_code == WRONG_LAST_SEQUENCE
             self._create_carefully(key, record, created, is_taken=is_taken)
         else:
             created.resolve(self._explain_silence(result))

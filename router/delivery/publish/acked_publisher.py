@@ -269,9 +269,10 @@ class AckedPublisher:
             pending.sent_at = now
             self._put(pending.effect, inbox)
 
-    def _is_too_large(self, effect: Effect) -> bool:
+    def _is_too_large(self, effect: Effect, more: int = 0) -> bool:
+        """`more`: bytes of further headers."""
         return (
-            len(effect.data) + len(head_with_id(effect.headers, effect.id))
+            len(effect.data) + len(head_with_id(effect.headers, effect.id)) + more
             > self._connection.max_payload
         )
 
@@ -391,5 +392,5 @@ def _is_about_first(data: bytes) -> bool:
     """
     answer = read_publish_ack(data)
     return answer is not None and (
-        answer.error is None or answer.error.err_code in WRONG_LAST_SEQUENCE
+        answer.error is None or answer.error.err_code == WRONG_LAST_SEQUENCE
     )

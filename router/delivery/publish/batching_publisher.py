@@ -30,6 +30,7 @@ from router.delivery.publish.acked_publisher import (
 )
 from router.delivery.publish.atomic_publisher import (
     BATCHES_NOT_ENABLED,
+    HEAD_ROOM,
     MAX_BATCH,
     read_batch_ack,
     write_batch,
@@ -236,7 +237,7 @@ class BatchingPublisher(AckedPublisher):
         """Send what waits when nothing is on its way any more."""
         if not stream.waiting or stream.on_the_way or stream.batch is not None:
             return
-        batch, rest = _split(stream.waiting)
+        batch, rest = self._split(stream.waiting)
         is_batch = (
             stream.takes_batches
             and self._connection.is_connected
@@ -248,6 +249,25 @@ class BatchingPublisher(AckedPublisher):
             self._post_batch(stream, batch)
         else:
             self._send_waiting_singly(stream)
+
+    def _split(
+        self, waiting: list[PendingPublish]
+    ) -> tuple[list[PendingPublish], list[PendingPublish]]:
+        """What goes into the next batch, and what waits on. What the headers of a batch would make
+        too large goes by itself.
+        """
+        size = 0
+        for place, pending in enumerate(waiting[: MAX_BATCH + 1]):
+            size += len(pending.effect.data)
+            if (
+                place == MAX_BATCH
+                or size > MAX_BATCH_BYTES
+                or (
+                    self._is_large(pending.effect) and self._is_too_large(pending.effect, HEAD_ROOM)
+                )
+            ):
+                return waiting[: max(1, place)], waiting[max(1, place) :]
+        return waiting, []
 
     def _post_batch(self, stream: EffectStream, pendings: list[PendingPublish]) -> None:
         self._count += 1
@@ -309,13 +329,3 @@ class BatchingPublisher(AckedPublisher):
     def _reject_overdue_effects(self, stream: EffectStream, before: float) -> None:
         while stream.waiting and stream.waiting[0].sent_at <= before:
             self._reject(stream.waiting.pop(0), 0, "it waited for its turn")
-
-
-def _split(waiting: list[PendingPublish]) -> tuple[list[PendingPublish], list[PendingPublish]]:
-    """What goes into the next batch, and what waits on."""
-    size = 0
-    for place, pending in enumerate(waiting[: MAX_BATCH + 1]):
-        size += len(pending.effect.data)
-        if place == MAX_BATCH or size > MAX_BATCH_BYTES:
-            return waiting[: max(1, place)], waiting[max(1, place) :]
-    return waiting, []

@@ -36,8 +36,9 @@ CONSUMER_EXISTS = 10148  # created with other settings than these
 MESSAGE_NOT_FOUND = 10037
 # an earlier message with this id is neither stored nor refused: its leader waits for its followers
 IN_PROCESS = 10158
-# the second is said while another write to the key is still under way
-WRONG_LAST_SEQUENCE = frozenset({10071, 10164})
+# the subject has another last sequence; or, as yet, another write to it is under way
+WRONG_LAST_SEQUENCE, WRITE_IN_PROCESS = 10071, 10164
+LAST_SEQUENCE_DIFFERS = frozenset({WRONG_LAST_SEQUENCE, WRITE_IN_PROCESS})
 
 _OFF = frozenset({10039, 10076})  # not enabled for this account, or on this server
 

@@ -386,8 +386,9 @@ class PipelineSlots:
     def release(self, tenant: str) -> None:
         """Free the slot, and give it to the waiting tenants in turn."""
         self._slots.release(tenant)
-        while (waiting := self._queue.take_of(self._slots.has_room)) is not None:
+        slots = self._slots
+        while slots.has_free and (waiting := self._queue.take_of(slots.has_room)) is not None:
             tenant, waiter = waiting
             if not waiter.done():  # else its request was cancelled while it waited
-                self._slots.acquire(tenant)
+                slots.acquire(tenant)
                 waiter.set_result(True)

@@ -26,7 +26,13 @@ from router.core.message import parse_ack_subject
 from router.delivery.consume.stream_reader import RawMessage, RawReader, format_stored_time
 from router.delivery.wire.api import JetStream, StoredMessage
 from router.delivery.wire.frames import parse_head
-from router.operate.dead_letters.parse import UNREADABLE, WORKERS_SUBJECTS, instant, parse
+from router.operate.dead_letters.parse import (
+    UNREADABLE,
+    WORKERS_SUBJECTS,
+    DeadLetter,
+    instant,
+    parse,
+)
 from router.operate.dead_letters.selection import NO_FILTER, DeadLetterFilter
 
 HEADS_PAGE = 1_000
@@ -79,6 +85,11 @@ class DeadLetterHead(Struct, kw_only=True, gc=False):
 
 
 _decode = msgspec.json.Decoder(DeadLetterHead).decode
+_SHARED = frozenset(DeadLetterHead.__struct_fields__) & {*dir(DeadLetter)} - {
+    "reason",
+    "validation_error",
+    "last_error",
+}
 
 
 async def read_heads(
@@ -138,14 +149,13 @@ def _read_by_parsing(message: RawMessage) -> DeadLetterHead:
     dead_letter = parse(
         StoredMessage(subject.decode("utf-8", "replace"), 0, data, headers or {}, "")
     )
+    # whatever else both have is the same in both
+    shared = {name: getattr(dead_letter, name) for name in _SHARED}
     return DeadLetterHead(
         reason=dead_letter.reason or UNREADABLE,
-        original_subject=dead_letter.original_subject,
-        tenant_id=dead_letter.tenant_id,
         last_error=HeadFault(dead_letter.code, dead_letter.field),
         ack_subject=ack_subject,
-        subject=dead_letter.subject,
-        size=len(data),
+        **shared,
     )
 
 

@@ -38,7 +38,7 @@ from router.core.ids import bucket_prefix
 from router.core.message import Effect
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished
-from router.delivery.wire.api import WRONG_LAST_SEQUENCE, JetStream, Json, StoredMessage, nanos
+from router.delivery.wire.api import LAST_SEQUENCE_DIFFERS, JetStream, Json, StoredMessage, nanos
 from router.delivery.wire.frames import Headers
 from router.delivery.wire.topology import StreamSpec, Topology, bucket, create
 from router.operate.dead_letters.discard import remove
@@ -149,7 +149,7 @@ class ReplayJournal:
             [Effect(self._jetstream.write_subject(self._subject), data, token_hex(12), headers)]
         )
         if isinstance(told, NotPublished):
-            if told.err_code in WRONG_LAST_SEQUENCE:
+            if told.err_code in LAST_SEQUENCE_DIFFERS:
                 raise ReplayRunning("another replay of these dead letters has begun")
             raise BrokerUnavailable(
                 f"the replay cannot be written down in {self._bucket}: {told.cause}"

@@ -15,7 +15,6 @@ from router.policies.model.conditions import Condition, compile_condition
 from router.policies.model.fields import Fields
 from router.policies.model.policy import (
     CHEAPEST,
-    LEAST_LATENCY,
     REASONS_BY_STRATEGY,
     WEIGHTED,
     BreakerConfig,
@@ -158,7 +157,8 @@ def read_strategy(parent: Fields) -> RoutingStrategy | None:
     type_ = fields.choice("type", tuple(REASONS_BY_STRATEGY), WEIGHTED)
     explore, within = fields.number("explore", 0, 1, None), fields.child("within")
     if type_ == WEIGHTED and explore is not None:
-        fields.refuse("explore", f"is a key of {LEAST_LATENCY} and {CHEAPEST}")
+        others = (name for name in REASONS_BY_STRATEGY if name != WEIGHTED)
+        fields.refuse("explore", f"is a key of {' and '.join(others)}")
     if type_ != CHEAPEST and within is not None:
         fields.refuse("within", f"is a key of {CHEAPEST}")
     p95_latency_ms, success_rate = _objectives(within) if within is not None else (None, None)

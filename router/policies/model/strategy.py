@@ -344,10 +344,15 @@ WAYS: Mapping[str, Way] = {
 
 
 def check_ways(ways: Mapping[str, Way], reasons: Mapping[str, Sequence[str]]) -> None:
-    """Raise ValueError for a strategy that a policy may name and that chooses in no way."""
+    """Raise ValueError for a strategy that a policy may name and that chooses in no way, or that
+    lacks a reason with which every one chooses.
+    """
     if differing := (reasons.keys() - {WEIGHTED}) ^ ways.keys():
         names = ", ".join(sorted(differing))
         raise ValueError(f"REASONS_BY_STRATEGY and WAYS differ in the strategies {names}")
+    for name in ways:
+        if lacking := {name, EXPLORE, PROBE} - {*reasons[name]}:
+            raise ValueError(f"REASONS_BY_STRATEGY: {name} lacks {', '.join(sorted(lacking))}")
 
 
 check_ways(WAYS, REASONS_BY_STRATEGY)
