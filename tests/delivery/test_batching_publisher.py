@@ -5,6 +5,7 @@ out of order.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import cast
 
@@ -31,13 +32,24 @@ class Asked:
         self._together = together
         self._subject = subject
         self.heard: dict[str, list[PublishAcks | NotPublished]] = {}
+        self._raising: tuple[str, ...] = ()
+
+    def raise_at(self, *ids: str) -> None:
+        """Let the callbacks of these raise, once they have heard."""
+        self._raising = ids
 
     def ask(self, *ids: str, subjects: Sequence[str] = ()) -> None:
         effects = [
             Effect(subject, one.encode(), one)
             for one, subject in zip(ids, subjects or [self._subject] * len(ids), strict=True)
         ]
-        self._together.publish(effects, self.heard.setdefault(ids[0], []).append)
+        self.heard.setdefault(ids[0], [])
+        self._together.publish(effects, partial(self._on_heard, ids[0]))
+
+    def _on_heard(self, first: str, result: PublishAcks | NotPublished) -> None:
+        self.heard[first].append(result)
+        if first in self._raising:
+            raise ValueError(first)
 
     def ask_many(self, *numbers: int) -> None:
         for number in numbers:
@@ -215,6 +227,21 @@ async def test_nothing_overtakes_a_batch_that_is_refused(on: Callable[[str], Ask
     asked.ask("last")
     await asked.all_heard()
     assert asked.sequences == [*range(2, MANY + 2), 1, MANY + 2]
+
+
+@pytest.mark.parametrize("stream", ["0", "2"], ids=["in a batch", "one by one"])
+async def test_a_callback_that_raises_keeps_no_other_from_its_publish_ack(
+    on: Callable[[str], Asked], place: WorkStreams, stream: str
+) -> None:
+    asked, faults = on(stream), list[BaseException]()
+    place.jetstream.connection.on_fault = faults.append
+    asked.ask_many(*range(MANY))
+    asked.raise_at("7", "9")
+    await asked.all_heard()
+    asked.ask_many(*range(MANY, 2 * MANY))
+    await asked.all_heard()
+    assert asked.sequences == list(range(1, 2 * MANY + 1))
+    assert [str(fault) for fault in faults] == ["7", "9"]
 
 
 async def test_each_stream_has_batches_of_its_own(

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 from router.config import Settings
 from router.core.errors import BrokerRefused
 from router.delivery.wire import topology
-from router.delivery.wire.api import CONSUMER_EXISTS
+from router.delivery.wire.api import CONSUMER_EXISTS, JetStream
 from router.delivery.wire.topology import (
+    CONSUMER_NOT_MADE,
     PAUSED,
     ConsumerSpec,
     Difference,
@@ -21,7 +22,9 @@ from router.delivery.wire.topology import (
     restore,
 )
 from router.operate.topology.declared_topology import declare_topology
+from tests.support.broker import Broker
 from tests.support.delivery import WorkStreams, connected
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -306,3 +309,19 @@ def test_deny_delete_is_legal_for_a_bucket_unless_its_records_are_deleted_by_the
     assert [name for name, is_compared in compared.items() if is_compared] == [
         "KV_ROUTER_INVOCATIONS"
     ]
+
+
+async def test_a_durable_whose_state_a_power_cut_tore_is_named_with_its_remedy() -> None:
+    with Broker() as broker:
+        async with connected(broker.url) as connection:
+            declared = with_consumer(WorkStreams(connection, "torn"))
+            assert await create(JetStream(connection), declared) == []
+            await until(broker.has_durable_state)
+        broker.stop()
+        broker.tear_durables()
+        broker.start()
+        async with connected(broker.url) as connection:
+            with pytest.raises(BrokerRefused, match=declared.consumers[0].durable) as refused:
+                await create(JetStream(connection), declared)
+    assert refused.value.err_code == CONSUMER_NOT_MADE
+    assert "durability.md#torn-durable" in str(refused.value)

@@ -187,6 +187,15 @@ class Broker(Startable):
         data[int(len(data) * place)] ^= 0x10
         block.write_bytes(data)
 
+    def has_durable_state(self) -> bool:
+        """Whether it has written the state of a durable, which it does some time after making it."""
+        return any(file.stat().st_size for file in (self._home / "js").rglob("o.dat"))
+
+    def tear_durables(self) -> None:
+        """What a power cut left of a durable's state: zeros. The server must not run."""
+        for file in (self._home / "js").rglob("o.dat"):
+            file.write_bytes(bytes(12))
+
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(how)

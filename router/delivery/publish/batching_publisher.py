@@ -192,9 +192,11 @@ class BatchingPublisher(AckedPublisher):
     def _on_single(
         self, stream: EffectStream, callback: PublishCallback, result: PublishAcks | NotPublished
     ) -> None:
-        callback(result)
-        stream.on_the_way -= 1
-        self._go_on(stream)
+        try:
+            callback(result)
+        finally:  # a callback that raises keeps nothing behind it from its turn
+            stream.on_the_way -= 1
+            self._go_on(stream)
 
     def _begin_sample(
         self, stream: EffectStream, last: PendingPublish, messages: int, now: float
@@ -302,7 +304,10 @@ class BatchingPublisher(AckedPublisher):
         stream.costs.add_batch(len(effects), now - batch.began, now)
         stream.is_dear = stream.costs.is_dear
         for pending, publish_ack in zip(batch.pendings, answer, strict=True):
-            self._accept(pending, publish_ack)
+            try:
+                self._accept(pending, publish_ack)
+            except (Exception, asyncio.CancelledError) as exc:  # of one callback, not of the others
+                self._connection.on_fault(exc)
 
     def expire(self) -> None:
         """As an `AckedPublisher`'s; and what was sent in a batch that is silent, or whose

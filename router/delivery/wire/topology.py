@@ -24,6 +24,12 @@ WIDENED = "widened"
 UNBATCHED = "unbatched"
 PAUSED = "paused"
 IRREVERSIBLE = "irreversible"
+# the server could not make a durable; its log has the cause
+CONSUMER_NOT_MADE = 10012
+MAY_BE_TORN = (
+    "; if the server's log says `corrupt state file`, a power cut tore the durable: "
+    "docs/explanation/durability.md#torn-durable"
+)
 HARMLESS = (WIDENED, UNBATCHED)  # all works as declared; `apply` brings them back
 
 # What an operator may set and no stream declares: it refuses, copies or renames messages. The
@@ -324,21 +330,30 @@ async def _make(
             for declared in topology.consumers
             if f"{declared.stream}/{declared.durable}" == difference.name
         )
-        config = consumer.to_json()
-        if (
-            verb == "UPDATE"
-            and (info := await jetstream.consumer(consumer.stream, consumer.durable)) is not None
-        ):
-            # Undeclared fields stay: an operator's settings, and a worker's start point in the
-            # metadata.
-            config = {
-                **info["config"],
-                **config,
-                "metadata": {**info["config"].get("metadata", {}), **consumer.metadata},
-            }
-        # Without an action, CREATE would overwrite an existing durable.
-        body = {"stream_name": consumer.stream, "config": config, "action": verb.lower()}
+        await _consumer(jetstream, consumer, verb)
+
+
+async def _consumer(jetstream: JetStream, consumer: ConsumerSpec, verb: str) -> None:
+    config = consumer.to_json()
+    if (
+        verb == "UPDATE"
+        and (info := await jetstream.consumer(consumer.stream, consumer.durable)) is not None
+    ):
+        # Undeclared fields stay: an operator's settings, and a worker's start point in the
+        # metadata.
+        config = {
+            **info["config"],
+            **config,
+            "metadata": {**info["config"].get("metadata", {}), **consumer.metadata},
+        }
+    # Without an action, CREATE would overwrite an existing durable.
+    body = {"stream_name": consumer.stream, "config": config, "action": verb.lower()}
+    try:
         await jetstream.ask(f"CONSUMER.CREATE.{consumer.stream}.{consumer.durable}", body)
+    except BrokerRefused as exc:
+        remedy = MAY_BE_TORN if exc.err_code == CONSUMER_NOT_MADE else ""
+        cause = f"consumer {consumer.stream}/{consumer.durable}: {exc}{remedy}"
+        raise BrokerRefused(exc.err_code, cause, exc.status) from exc
 
 
 async def _stream(jetstream: JetStream, spec: StreamSpec, verb: str) -> None:

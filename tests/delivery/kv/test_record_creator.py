@@ -3,7 +3,7 @@ once.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from router.core.clock import steady
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable, NoLeader, Poison, StorageFull
+from router.core.message import Effect
 from router.delivery.kv import record_creator
 from router.delivery.kv.record_creator import RecordCreator, WriteOnceKv
+from router.delivery.publish import batching_publisher
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.topology import StreamSpec, Topology, bucket, create
@@ -127,17 +129,29 @@ async def test_a_bucket_that_takes_no_batches_is_written_one_by_one(
     assert await list_batched(jetstream, f"KV_{prefix}") == []
 
 
+@pytest.mark.parametrize("reads", [True, False], ids=["it may have read it", "it has not"])
 async def test_a_broker_that_dies_with_a_batch_on_its_way_has_each_record_once(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, *, reads: bool
 ) -> None:
     write_in_batches(monkeypatch)
+    sent: list[int] = []
+    write_batch = batching_publisher.write_batch
+
+    def note(connection: Connection, effects: Sequence[Effect], name: str, inbox: str) -> None:
+        sent.append(len(effects))
+        write_batch(connection, effects, name, inbox)
+
+    monkeypatch.setattr(batching_publisher, "write_batch", note)
     with Broker() as broker:
         async with connected(broker.url) as connection:
             jetstream = JetStream(connection, timeout_s=60)
             spec = replace(bucket("b", ttl=3600), allow_atomic=True)
             await create(jetstream, Topology((spec,)))
             creator = await open_creator(jetstream, "b", 60.0, takes_batches=True)
+            if not reads:
+                broker.pause()
             creating = [creator.create(f"k{number}", b"%d" % number) for number in range(300)]
+            await until(lambda: bool(sent))
             await asyncio.to_thread(broker.kill)
             await asyncio.to_thread(broker.start)
             assert [await one for one in creating] == [b"%d" % number for number in range(300)]
