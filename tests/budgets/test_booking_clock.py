@@ -4,7 +4,6 @@ stream that is no longer there.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 
 import pytest
 from nats.aio.client import Client
@@ -14,6 +13,7 @@ from router.config import Settings
 from router.delivery.wire.api import JetStream
 from router.operate.alerts import Alerts
 from tests.support.delivery import connected
+from tests.support.made_anew import create_stream, delete_streams
 from tests.support.service import settings_for
 from tests.support.waiting import until
 
@@ -41,11 +41,8 @@ class Settling:
         self.budgets.table.tenants["acme"] = None  # type: ignore[assignment]  # there is a budget: rounds are worth it
 
     async def make_stream(self) -> None:
-        with suppress(Exception):
-            await self.jetstream.ask(f"STREAM.DELETE.{self.stream}")
-        await self.jetstream.ask(
-            f"STREAM.CREATE.{self.stream}", {"name": self.stream, "subjects": [self.stream]}
-        )
+        await delete_streams(self.jetstream, [self.stream])
+        await create_stream(self.jetstream, self.stream, {"subjects": [self.stream]})
 
     async def read_created(self) -> str:
         info = await self.jetstream.stream(self.stream)

@@ -27,6 +27,7 @@ from router.core.crashpoints import KILLED_EXIT_CODE
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.wire.api import JetStream
 from tests.support.cli import COMMAND, CommandResult, call_command_async, clean_environment
+from tests.support.made_anew import create_stream
 from tests.support.stories import a_topology
 from tests.support.usage import a_usage_event
 
@@ -264,7 +265,7 @@ async def test_an_adjustment_stands_also_when_the_duplicate_window_is_over(
     info = await jetstream.stream(STREAM)
     assert info is not None
     await jetstream.ask(f"STREAM.DELETE.{STREAM}")  # with the server's memory of its ids
-    await jetstream.ask(f"STREAM.CREATE.{STREAM}", info["config"])
+    await create_stream(jetstream, STREAM, info["config"])
     await meter(jetstream, assignment_id="a-1")
     unnamed = {name: value for name, value in headers.items() if name != "Nats-Msg-Id"}
     await jetstream.publish(ADJUSTED_SUBJECT, orjson.dumps(event), unnamed)

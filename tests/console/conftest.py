@@ -13,9 +13,9 @@ from router.config import Settings
 from router.config.connect import connect_by
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.topology import apply
 from router.operate.topology.declared_topology import declare_topology
 from tests.support.broker import Broker
+from tests.support.made_anew import delete_streams, make_anew
 
 if TYPE_CHECKING:
     from tests.support.console import Console
@@ -43,10 +43,10 @@ async def jetstream(settings: Settings) -> AsyncIterator[JetStream]:
     """The topology of a router, made for one test: sequences begin at 1."""
     connection: Connection = await connect_by(settings.nats)
     jetstream = JetStream(connection)
-    await apply(jetstream, declare_topology(settings))
+    wanted = declare_topology(settings)
+    await make_anew(jetstream, wanted)
     yield jetstream
-    for stream in declare_topology(settings).streams:
-        await jetstream.ask(f"STREAM.DELETE.{stream.name}")
+    await delete_streams(jetstream, (spec.name for spec in wanted.streams))
     await connection.close()
 
 

@@ -26,7 +26,7 @@ from router.delivery.wire.api import JetStream
 from router.operate.topology.declared_topology import declare_topology
 from router.serve import decide_subscription
 from tests.support.delivery import connected
-from tests.support.made_anew import retry_while_removed
+from tests.support.made_anew import delete_streams, make_anew, retry_while_removed
 from tests.support.requests import a_body
 from tests.support.waiting import until
 
@@ -174,16 +174,9 @@ async def a_topology(url: str) -> AsyncIterator[JetStream]:
     wanted = declare_topology(Settings())
     async with connected(url) as connection:
         jetstream = JetStream(connection)
-
-        async def remove() -> None:
-            for stream in wanted.streams:
-                if await jetstream.stream(stream.name) is not None:
-                    await jetstream.ask(f"STREAM.DELETE.{stream.name}")
-
-        await remove()
-        await topology.apply(jetstream, wanted)
+        await make_anew(jetstream, wanted)
         yield jetstream
-        await remove()
+        await delete_streams(jetstream, (spec.name for spec in wanted.streams))
 
 
 async def read_last_sequence(nc: Client, settings: Settings) -> int:

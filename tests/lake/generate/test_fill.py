@@ -10,15 +10,15 @@ from router.delivery.wire.api import JetStream
 from router.lake.generate import Load, LoadPlan, fill
 from router.lake.generate.fill import FillFailed
 from tests.support.delivery import connected
+from tests.support.made_anew import create_stream
 
 PLAN = LoadPlan(events=12_345, duplicates=0.1, conflicts=3, tenants=3)
 SUBJECT = "beamline.usage.v1.metered"
 
 
 async def a_stream(jetstream: JetStream, name: str, **more: object) -> None:
-    await jetstream.ask(
-        f"STREAM.CREATE.{name}",
-        {"name": name, "subjects": [SUBJECT], "duplicate_window": 600 * 10**9, **more},
+    await create_stream(
+        jetstream, name, {"subjects": [SUBJECT], "duplicate_window": 600 * 10**9, **more}
     )
 
 

@@ -18,6 +18,7 @@ from router.lake.warehouse import Removal, SequenceSpans, Warehouse
 from tests.lake.without_jvm import IN_PROCESS
 from tests.support.delivery import connected
 from tests.support.lake_accounts import an_account, body, tables_of
+from tests.support.made_anew import create_stream
 
 STREAMS = ("WORKED", "USED", "DEAD")
 
@@ -27,7 +28,7 @@ async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
     async with connected(nats_url) as connection:
         jetstream = JetStream(connection)
         for name in STREAMS:
-            await jetstream.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": [name.lower()]})
+            await create_stream(jetstream, name, {"subjects": [name.lower()]})
         consumer = {
             "stream_name": "WORKED",
             "config": {"durable_name": "meter", "ack_policy": "explicit"},

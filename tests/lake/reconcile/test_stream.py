@@ -17,13 +17,14 @@ from router.lake.warehouse import Removal, SequenceSpans, Warehouse
 from tests.lake.without_jvm import IN_PROCESS
 from tests.support.delivery import connected
 from tests.support.lake_accounts import Rows, an_account, body, tables_of
+from tests.support.made_anew import create_stream
 
 
 @pytest.fixture
 async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
     async with connected(nats_url) as connection:
         jetstream = JetStream(connection)
-        await jetstream.ask("STREAM.CREATE.USED", {"name": "USED", "subjects": ["used"]})
+        await create_stream(jetstream, "USED", {"subjects": ["used"]})
         yield jetstream
         await jetstream.ask("STREAM.DELETE.USED")
 
