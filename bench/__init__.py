@@ -7,6 +7,7 @@ plan       which, how often, about how long                 run      question af
            and kept as it goes
 process    a side as a process of its own, from outside     child    the same from inside
 stretch    what a side measures of itself                   profiling  where its time goes
+                                                            stalls     what holds its loop
 document   what was found, as JSON, read again              report   as a table, as Markdown; plots
            draws it
 sides/     the router and its yardsticks, as processes

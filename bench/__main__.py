@@ -8,6 +8,7 @@ python -m bench --only decide_backlog --rounds 1       one question, once
 python -m bench --only decide_live --scale 0.1         … with a tenth of its messages
 python -m bench --only decide_backlog --profile FILE   where its time goes: cProfile of each process
                                                        of the router's side
+python -m bench --only decide_load --stalls FILE       which callbacks hold its loops
 python -m bench --sync both                            … beside each other: on the disk before the
                                                        publish ack (`always`), or after it
 python -m bench --smoke                                one round at 3 %: fails only when something
@@ -34,6 +35,7 @@ from bench.plan import Plan
 from bench.profiling import profiled, profiling
 from bench.question import Question
 from bench.run import Run
+from bench.stalls import tracing
 from bench.ways import ALWAYS, BOTH, DEFAULT, Way, list_ways
 
 QUESTIONS = (
@@ -102,7 +104,11 @@ def main(arguments: list[str]) -> int:
         say(why)
     run = Run(plan, say, partial(_keep, options, told))
     try:
-        with profiling(options.profile) if options.profile else contextlib.nullcontext():
+        with contextlib.ExitStack() as stack:
+            if options.profile:
+                stack.enter_context(profiling(options.profile))
+            if options.stalls:
+                stack.enter_context(tracing(options.stalls))
             asyncio.run(run.go())
     except KeyboardInterrupt:
         say("interrupted: what was measured until now is shown")
@@ -138,7 +144,7 @@ def _plan(options: argparse.Namespace) -> tuple[Plan, dict[str, str]]:
     """What is asked, and what is left out, with the reason."""
     asked, left_out = _questions(options)
     ways = list_ways(options.sync, options.replicas)
-    if options.profile:
+    if options.profile or options.stalls:
         return Plan(tuple(map(profiled, asked)), 1, options.scale, ways=ways[:1]), left_out
     if options.smoke:
         return Plan(tuple(asked), 1, SMOKE_SCALE, SMOKE_SCALE / 10, ways), left_out
@@ -174,7 +180,8 @@ def _question(name: str) -> tuple[Question | None, str | None]:
 
 def _file(options: argparse.Namespace) -> Path | None:
     """A partial run must not take the place of the whole one's results."""
-    is_whole = not (options.only or options.smoke or options.profile) and options.scale == 1
+    is_traced = options.profile or options.stalls
+    is_whole = not (options.only or options.smoke or is_traced) and options.scale == 1
     is_whole = is_whole and list_ways(options.sync, options.replicas)[0] == Way()
     return options.output or (RESULTS if is_whole else None)
 
@@ -238,6 +245,12 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         type=Path,
         metavar="FILE",
         help="cProfile each process of the first side: FILE.PROCESS.prof",
+    )
+    parser.add_argument(
+        "--stalls",
+        type=Path,
+        metavar="FILE",
+        help="name what holds the loop of each process of the first side: FILE.PROCESS.md",
     )
     parser.add_argument(
         "--output",

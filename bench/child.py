@@ -18,6 +18,7 @@ from typing import Protocol, TextIO
 
 from bench.profiling import written
 from bench.question import Measured
+from bench.stalls import traced
 
 
 class Ready(Protocol):
@@ -40,7 +41,8 @@ def main(module: str, function: str, arguments: str) -> None:
     async def measured() -> Measured:
         return await task(ready, **json.loads(arguments))
 
-    with written(f"{module.rpartition('.')[2]}.{function}"):
+    process = f"{module.rpartition('.')[2]}.{function}"
+    with written(process), traced(process):
         figures = asyncio.run(measured())
     _say(voice, {"figures": figures})
 
