@@ -16,6 +16,7 @@ from router.delivery.wire.connection import Connection
 from router.operate.topology.declared_topology import declare_topology
 from tests.support.broker import Broker
 from tests.support.made_anew import delete_streams, make_anew
+from tests.support.patient_client import PATIENCE_S
 
 if TYPE_CHECKING:
     from tests.support.console import Console
@@ -42,7 +43,7 @@ def settings(broker: Broker) -> Settings:
 async def jetstream(settings: Settings) -> AsyncIterator[JetStream]:
     """The topology of a router, made for one test: sequences begin at 1."""
     connection: Connection = await connect_by(settings.nats)
-    jetstream = JetStream(connection)
+    jetstream = JetStream(connection, timeout_s=PATIENCE_S)
     wanted = declare_topology(settings)
     await make_anew(jetstream, wanted)
     yield jetstream

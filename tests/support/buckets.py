@@ -14,6 +14,7 @@ from router.delivery.wire.shared_info import SharedInfo
 from router.delivery.wire.topology import Topology, bucket, create
 from tests.support.beside import beside
 from tests.support.delivery import connected
+from tests.support.patient_client import PATIENCE_S
 from tests.support.waiting import until
 
 
@@ -21,7 +22,7 @@ class Bucket:
     """A bucket with history, and documents in it."""
 
     def __init__(self, connection: Connection, name: str) -> None:
-        self.jetstream = JetStream(connection)
+        self.jetstream = JetStream(connection, timeout_s=PATIENCE_S)
         self.name = name
         self.documents = DocumentBucket(self.jetstream, name)
 
@@ -51,7 +52,7 @@ class Mirror:
         self, connection: Connection, name: str, again_s: float, *, has_infos: bool
     ) -> None:
         self.told: list[dict[str, bytes]] = []
-        jetstream = JetStream(connection)
+        jetstream = JetStream(connection, timeout_s=PATIENCE_S)
         self.infos = SharedInfo(jetstream) if has_infos else None
         self.watched = BucketMirror(
             jetstream,

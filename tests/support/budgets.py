@@ -17,7 +17,7 @@ from router.delivery.wire.api import JetStream
 from tests.support.cli import call_command
 from tests.support.delivery import connected
 from tests.support.paced_provider import make_headers
-from tests.support.patient_client import connect_patiently
+from tests.support.patient_client import PATIENCE_S, connect_patiently
 from tests.support.policy import a_document, a_provider
 from tests.support.router_streams import read_usage
 from tests.support.service import Running
@@ -120,7 +120,7 @@ class BudgetTown:
     @asynccontextmanager
     async def open_jetstream(self) -> AsyncIterator[JetStream]:
         async with connected(self._url) as connection:
-            yield JetStream(connection)
+            yield JetStream(connection, timeout_s=PATIENCE_S)
 
     @asynccontextmanager
     async def lose_usage(self) -> AsyncIterator[tuple[JetStream, Json]]:

@@ -19,6 +19,7 @@ from router.lake.source.rows import MESSAGE_SCHEMA
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.made_anew import create_stream
+from tests.support.patient_client import PATIENCE_S
 from tests.support.waiting import until
 
 T = TypeVar("T")
@@ -121,7 +122,7 @@ class Feed:
     def _do(self, work: Callable[[JetStream], Awaitable[T]]) -> T:
         async def do() -> T:
             async with connected(self.url, **self._connection) as connection:
-                return await work(JetStream(connection))
+                return await work(JetStream(connection, timeout_s=PATIENCE_S))
 
         return asyncio.run(do())
 

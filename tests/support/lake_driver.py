@@ -31,6 +31,7 @@ from tests.lake.without_jvm import IN_PROCESS
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.kills import KillCount, KillPlan
+from tests.support.patient_client import PATIENCE_S
 from tests.support.waiting import until
 
 STREAM = "ROUTER_USAGE"
@@ -59,7 +60,7 @@ def fill_usage_stream(broker: Broker, events: int) -> Truth:
 
 async def _fill(broker: Broker, load: Load) -> None:
     async with connected(broker.url) as connection:
-        jetstream = JetStream(connection)
+        jetstream = JetStream(connection, timeout_s=PATIENCE_S)
         subjects = ["beamline.usage.v1.metered"]
         await jetstream.ask(
             f"STREAM.CREATE.{STREAM}", {"name": STREAM, "subjects": subjects, "allow_direct": True}

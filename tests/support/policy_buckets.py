@@ -13,6 +13,7 @@ from router.policies.model import PolicyTable
 from router.policies.store import PolicyStore
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
+from tests.support.patient_client import PATIENCE_S
 
 _NUMBERS = itertools.count(1)
 
@@ -47,4 +48,8 @@ async def a_policy_bucket(url: str, name: str) -> AsyncIterator[PolicyBucket]:
 async def store_of(settings: Settings) -> AsyncIterator[PolicyStore]:
     """An operator's store, on a connection of its own, over a router's bucket."""
     async with connected(settings.nats.url[0]) as connection:
-        yield PolicyStore(DocumentBucket(JetStream(connection), settings.buckets.policies.name))
+        yield PolicyStore(
+            DocumentBucket(
+                JetStream(connection, timeout_s=PATIENCE_S), settings.buckets.policies.name
+            )
+        )

@@ -7,6 +7,7 @@ from router.budgets.prices.store import PriceStore
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
 from tests.support.delivery import connected
+from tests.support.patient_client import PATIENCE_S
 from tests.support.service import Running
 from tests.support.waiting import until
 
@@ -14,7 +15,11 @@ from tests.support.waiting import until
 async def put_prices(router: Running, *documents: dict[str, Any]) -> None:
     settings = router.settings
     async with connected(settings.nats.url[0]) as connection:
-        store = PriceStore(DocumentBucket(JetStream(connection), settings.buckets.prices.name))
+        store = PriceStore(
+            DocumentBucket(
+                JetStream(connection, timeout_s=PATIENCE_S), settings.buckets.prices.name
+            )
+        )
         for document in documents:
             await store.put(
                 parse_price({"currency": settings.usage.currency, **document}), author="test"

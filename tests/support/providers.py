@@ -15,6 +15,7 @@ from router.delivery.wire.api import JetStream
 from router.extensions.store import ExtensionStore
 from router.sdk.providers import InvocationFailed
 from tests.support.delivery import connected
+from tests.support.patient_client import PATIENCE_S
 from tests.support.service import Running
 from tests.support.waiting import until
 
@@ -42,7 +43,9 @@ async def register(router: Running, *entries: Json) -> None:
     settings = router.settings
     async with connected(settings.nats.url[0]) as connection:
         store = ExtensionStore(
-            DocumentBucket(JetStream(connection), settings.buckets.extensions.name)
+            DocumentBucket(
+                JetStream(connection, timeout_s=PATIENCE_S), settings.buckets.extensions.name
+            )
         )
         for entry in entries:
             await store.put(entry, author="test")

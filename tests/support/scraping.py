@@ -28,7 +28,7 @@ from tests.support.counting_agent import SUBJECT as COUNT
 from tests.support.counting_agent import CountingAgent
 from tests.support.inbox import EFFECTS, EVENTS, publish, record
 from tests.support.mailbox import fill_outbox
-from tests.support.patient_client import connect_patiently
+from tests.support.patient_client import PATIENCE_S, connect_patiently
 from tests.support.ports import free_port
 from tests.support.postgres import rows
 from tests.support.registry import an_entry
@@ -102,7 +102,7 @@ async def mailbox_series(url: str, dsn: str) -> Series:
     await rows(dsn, EFFECTS)
     await fill_outbox(dsn, 3)
     connection = await connect({"servers": [url]})
-    await topology.create(JetStream(connection), Topology((EVENTS,)))
+    await topology.create(JetStream(connection, timeout_s=PATIENCE_S), Topology((EVENTS,)))
     await connection.close()
     relay: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     inbox: asyncio.Future[str] = asyncio.get_running_loop().create_future()

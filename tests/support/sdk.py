@@ -16,6 +16,7 @@ from router.delivery.wire.topology import StreamSpec, Topology, bucket, create
 from router.sdk import ExecAssignment, StepResult, Worker, WorkerTopology
 from tests.support.cli import COMMAND, clean_environment
 from tests.support.delivery import connected
+from tests.support.patient_client import PATIENCE_S
 from tests.support.waiting import until
 
 _PLACES = itertools.count(1)
@@ -71,7 +72,7 @@ class WorkerStreams:
         name = f"{name}_{next(_PLACES)}"
         self.url = url
         self.connection = connection
-        self.jetstream = JetStream(connection)
+        self.jetstream = JetStream(connection, timeout_s=PATIENCE_S)
         self.beats: list[Json] = []
         self.acks: list[Json] = []
         self.subject = f"{name}.assign"

@@ -27,6 +27,7 @@ from router.operate.topology.declared_topology import declare_topology
 from router.serve import decide_subscription
 from tests.support.delivery import connected
 from tests.support.made_anew import delete_streams, make_anew, retry_while_removed
+from tests.support.patient_client import PATIENCE_S
 from tests.support.requests import a_body
 from tests.support.waiting import until
 
@@ -164,7 +165,9 @@ async def make_topology(settings: Settings) -> None:
     """What an operator does with `router topology apply`."""
     async with connected(*settings.nats.url) as connection:
         await retry_while_removed(
-            lambda: topology.apply(JetStream(connection), declare_topology(settings))
+            lambda: topology.apply(
+                JetStream(connection, timeout_s=PATIENCE_S), declare_topology(settings)
+            )
         )
 
 
@@ -173,7 +176,7 @@ async def a_topology(url: str) -> AsyncIterator[JetStream]:
     """What a router by default has of streams and buckets, made anew, and no router."""
     wanted = declare_topology(Settings())
     async with connected(url) as connection:
-        jetstream = JetStream(connection)
+        jetstream = JetStream(connection, timeout_s=PATIENCE_S)
         await make_anew(jetstream, wanted)
         yield jetstream
         await delete_streams(jetstream, (spec.name for spec in wanted.streams))

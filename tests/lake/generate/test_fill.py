@@ -11,6 +11,7 @@ from router.lake.generate import Load, LoadPlan, fill
 from router.lake.generate.fill import FillFailed
 from tests.support.delivery import connected
 from tests.support.made_anew import create_stream
+from tests.support.patient_client import PATIENCE_S
 
 PLAN = LoadPlan(events=12_345, duplicates=0.1, conflicts=3, tenants=3)
 SUBJECT = "beamline.usage.v1.metered"
@@ -25,7 +26,7 @@ async def a_stream(jetstream: JetStream, name: str, **more: object) -> None:
 @pytest.fixture
 async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
     async with connected(nats_url) as connection:
-        jetstream = JetStream(connection)
+        jetstream = JetStream(connection, timeout_s=PATIENCE_S)
         yield jetstream
         await jetstream.ask("STREAM.DELETE.FILLED")
 

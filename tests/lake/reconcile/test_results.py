@@ -19,6 +19,7 @@ from tests.lake.without_jvm import IN_PROCESS
 from tests.support.delivery import connected
 from tests.support.lake_accounts import an_account, body, tables_of
 from tests.support.made_anew import create_stream
+from tests.support.patient_client import PATIENCE_S
 
 STREAMS = ("WORKED", "USED", "DEAD")
 
@@ -26,7 +27,7 @@ STREAMS = ("WORKED", "USED", "DEAD")
 @pytest.fixture
 async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
     async with connected(nats_url) as connection:
-        jetstream = JetStream(connection)
+        jetstream = JetStream(connection, timeout_s=PATIENCE_S)
         for name in STREAMS:
             await create_stream(jetstream, name, {"subjects": [name.lower()]})
         consumer = {

@@ -18,12 +18,13 @@ from tests.lake.without_jvm import IN_PROCESS
 from tests.support.delivery import connected
 from tests.support.lake_accounts import Rows, an_account, body, tables_of
 from tests.support.made_anew import create_stream
+from tests.support.patient_client import PATIENCE_S
 
 
 @pytest.fixture
 async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
     async with connected(nats_url) as connection:
-        jetstream = JetStream(connection)
+        jetstream = JetStream(connection, timeout_s=PATIENCE_S)
         await create_stream(jetstream, "USED", {"subjects": ["used"]})
         yield jetstream
         await jetstream.ask("STREAM.DELETE.USED")
