@@ -11,6 +11,7 @@ from router.decide.commands.load.tally import LoadTally
 from router.shell.output import print_table, printable
 
 PAUSE_S = 1.0  # between two changes of the line
+TICK_S = 1e-3  # a part of the load that ends at once has no rate
 CLEAR = "\r\x1b[K"
 BUSY = 0.9  # of a core: the load itself may be what is slow
 LATE_MS = 1.0
@@ -28,7 +29,9 @@ ROWS = {
 
 
 class LiveLine:
-    """A line on standard error, if that is a terminal, about the last second."""
+    """A line on standard error, if that is a terminal, about the last second; at the end of each
+    part of the load once more, about what was heard since.
+    """
 
     def __init__(self, *, is_quiet: bool) -> None:
         self._is_shown = not is_quiet and sys.stderr.isatty()
@@ -38,6 +41,7 @@ class LiveLine:
         self._errors = 0
 
     def begin(self, title: str, for_s: float) -> None:
+        self._end()
         self._title, self._of_s = title, for_s
         self._begun = self._changed = time.monotonic()
         self._recent, self._errors = LoadTally(), 0
@@ -49,19 +53,27 @@ class LiveLine:
             return
         self._recent.merge(tally)
         self._errors += sum(tally.errors.values())
-        now = time.monotonic()
-        if (passed := now - self._changed) >= PAUSE_S:
-            self._write(f"{CLEAR}{self._describe(now, passed)}")
-            self._changed, self._recent = now, LoadTally()
+        if time.monotonic() - self._changed >= PAUSE_S:
+            self._change()
 
     def close(self) -> None:
+        self._end()
         self._write(CLEAR)
+
+    def _end(self) -> None:
+        if self._title:
+            self._change()
+
+    def _change(self) -> None:
+        now = time.monotonic()
+        self._write(f"{CLEAR}{self._describe(now, now - self._changed)}")
+        self._changed, self._recent = now, LoadTally()
 
     def _describe(self, now: float, passed: float) -> str:
         latencies = self._recent.latencies.list_figures()
         return (
             f"{self._title}: {now - self._begun:.0f} of {self._of_s:.0f} s"
-            f"   {self._recent.in_time / passed:,.0f}/s"
+            f"   {self._recent.in_time / max(passed, TICK_S):,.0f}/s"
             f"   p50 {format_ms(latencies['p50'])}   p99 {format_ms(latencies['p99'])}"
             f"   errors {self._errors:,}"
         )
