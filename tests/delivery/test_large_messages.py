@@ -1,13 +1,17 @@
-"""Large messages begin one in a turn of the loop, after the small ones that wait behind them in the
-socket.
+"""Large messages begin one in a turn of the loop, tenants in turn, and after the small ones that wait
+behind them in the socket.
 """
 
 import asyncio
 
+import pytest
+
 from router.core.message import Message
 from router.core.outcome import Done, Outcome
+from router.delivery.consume import in_flight
 from router.delivery.consume.in_flight import LARGE_BYTES, MOST_TURNS
 from tests.support.delivery import ProcessorBench, a_processor
+from tests.support.waiting import until
 
 LARGE = b"x" * LARGE_BYTES
 NAK_AT_ONCE = b'-NAK {"delay": 10000000}'
@@ -35,6 +39,26 @@ async def test_a_small_message_is_begun_before_the_large_ones_that_came_first() 
         assert handler.begun == [3, 1, 2]
         assert [bench.acks(sequence) for sequence in (1, 2, 3)] == [[b"+ACK"]] * 3
         assert not len(bench.processor.in_flight)
+
+
+async def test_tenants_begin_in_turn_and_pay_for_what_theirs_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, begun = 0.0, list[str]()
+
+    def handle(message: Message) -> Outcome:
+        nonlocal now
+        tenant = message.headers["tenant_id"]
+        begun.append(tenant)
+        now += {"slow": 0.5, "quick": 0.01}[tenant]
+        return Done()
+
+    monkeypatch.setattr(in_flight, "steady", lambda: now)
+    async with a_processor(handle) as bench:
+        for sequence, tenant in enumerate(["slow"] * 3 + ["quick"] * 3, 1):
+            bench.take(sequence, data=LARGE, headers={"tenant_id": tenant})
+        await until(lambda: len(begun) == 6)
+    assert begun == ["slow", "quick", "quick", "quick", "slow", "slow"]
 
 
 async def test_while_the_socket_holds_more_it_waits_for_so_many_turns_and_no_longer() -> None:

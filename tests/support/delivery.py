@@ -338,8 +338,14 @@ class ProcessorBench(SimpleNamespace):
     pause_switch: PauseSwitch
     replies: list[bytes]
 
-    def take(self, sequence: int = 1, deliveries: int = 1, data: bytes = b"") -> bool:
-        return self.processor.on_delivery("work", token_of(sequence, deliveries), data, None)
+    def take(
+        self,
+        sequence: int = 1,
+        deliveries: int = 1,
+        data: bytes = b"",
+        headers: Headers | None = None,
+    ) -> bool:
+        return self.processor.on_delivery("work", token_of(sequence, deliveries), data, headers)
 
     def acks(self, sequence: int = 1, deliveries: int = 1) -> list[bytes]:
         return self.connection.posted(token_of(sequence, deliveries))

@@ -22,7 +22,6 @@ A state is changed by `enter` and `pop` alone: `MessageProcessor` enters those b
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Protocol
@@ -30,9 +29,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.core.clock import steady
+from router.core.fair_queue import FairQueue
 from router.core.message import Message
 from router.delivery.consume.settlement import PendingSettlement
-from router.delivery.consume.subscription import IN_PROGRESS
+from router.delivery.consume.subscription import IN_PROGRESS, tenant_in_header
 from router.delivery.wire.connection import Connection
 
 # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no
@@ -174,33 +174,36 @@ class InFlight:
                 self._connection.publish_nowait(held.ack_subject, IN_PROGRESS)
 
 
-# -- Large messages begin one in a turn of the event loop, and after the small ones that wait
-# behind them in the socket.
+# -- Large messages begin one in a turn of the event loop, tenants in turn, and after the small ones
+# that wait behind them in the socket.
 #
 # A handler holds the loop for as long as it reads and encodes its message: some 5 ms for 0.9 MB.
 # Twenty of them in one turn would let every other tenant's request wait for a tenth of a second.
 # So a large one is begun alone, when the socket holds no more than was just read, or after
-# MOST_TURNS.
+# MOST_TURNS. Turns of tenants are of the time that their handlers take.
 
 
 LARGE_BYTES = 64 * 1024  # such a payload costs its handler about half a millisecond
+NO_BOUND = 1 << 40
 MOST_TURNS = 16  # a turn reads at most 256 KiB: so many hold four of the largest messages
 
 
 class LargeMessages:
     """The queue of one consumer. What is in it is in flight too, so the consumer's prefetch bounds
-    it.
+    it, and it refuses none.
     """
 
     def __init__(self, connection: Connection, begin: Callable[[InFlightMessage], None]) -> None:
         self._connection = connection
         self._begin = begin
-        self._queue: deque[InFlightMessage] = deque()
+        self._queue: FairQueue[InFlightMessage] = FairQueue(NO_BOUND, NO_BOUND)
         self._turns = 0  # in which the first one has waited
         self._is_scheduled = False
 
     def put(self, held: InFlightMessage) -> None:
-        self._queue.append(held)
+        # by the header alone: to read a large body for its tenant is a good part of its cost
+        tenant = tenant_in_header(held.message)
+        self._queue.put(tenant, held, len(held.message.data))
         if not self._is_scheduled:
             self._schedule()
 
@@ -215,7 +218,10 @@ class LargeMessages:
             self._schedule()
             return
         self._turns = 0
-        held = self._queue.popleft()
+        held = self._queue.take()
         if self._queue:
             self._schedule()
-        self._begin(held)
+        if held is not None:
+            began = steady()
+            self._begin(held)
+            self._queue.charge(steady() - began)
