@@ -22,7 +22,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
-from router.core.bounded_cache import BoundedCache
+from router.core.bounded_cache import PartedCache
 from router.core.clock import Clock, steady, wall
 from router.core.coalescer import GroupCommit
 from router.core.crashpoints import crashpoint
@@ -100,7 +100,7 @@ class MemoryProcessed:
     """
 
     def __init__(self, keep_s: float = 7 * 86_400.0) -> None:
-        self._keys: BoundedCache[str, bool] = BoundedCache(100_000)
+        self._keys: PartedCache[str, bool] = PartedCache(100_000)
         self._keep_s = keep_s
 
     async def open(self) -> None: ...

@@ -20,8 +20,8 @@ long-lived objects every second, 5 ms each time.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
-from math import inf
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from math import ceil, inf, log2
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -34,6 +34,7 @@ MAX_REMOVED_PER_CALL = 16
 CLEANUP_INTERVAL_S = 1.0
 # values of an owner below this part of the limit are not removed while another owner holds more
 SHARES = 64
+PART = 8_192  # values of one part of a large cache
 _SLACK = 8  # an eighth above the limit, any owner's values are removed
 _UNIT = 1024  # characters of one weight
 
@@ -103,6 +104,11 @@ class BoundedCache(Generic[K, V]):
         entry = self._entries.get(key)
         return entry.value if entry is not None and entry.until > now else None
 
+    def find_expiry(self, key: K) -> float:
+        """Until when the value stays, if no other takes its place; -inf if it is missing."""
+        entry = self._entries.get(key)
+        return -inf if entry is None else entry.until
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -150,6 +156,46 @@ class BoundedCache(Generic[K, V]):
                 self._next_cleanup_at = now + CLEANUP_INTERVAL_S
                 return
             self.remove(key)
+
+
+class PartedCache(Generic[K, V]):
+    """A large `BoundedCache`: parts of at most PART values, by the hash of the key. What a
+    BoundedCache promises holds in each part.
+
+    A dictionary whose old keys make room for new ones is built anew now and then. With 100 000
+    values that took 14 to 35 ms each 250 000 calls of `put`, in which no message was handled. That
+    of a part takes a sixteenth of it, and each comes at a moment of its own.
+    """
+
+    def __init__(self, limit: int) -> None:
+        count = 1 << max(0, ceil(log2(limit / PART)))
+        self._mask = count - 1
+        self._parts: list[BoundedCache[K, V]] = [
+            BoundedCache(ceil(limit / count)) for _ in range(count)
+        ]
+
+    def get(self, key: K, now: float) -> V | None:
+        return self._parts[hash(key) & self._mask].get(key, now)
+
+    def put(
+        self, key: K, value: V, until: float, now: float, *, owner: str = "", weight: int = 1
+    ) -> None:
+        self._parts[hash(key) & self._mask].put(key, value, until, now, owner=owner, weight=weight)
+
+    def peek(self, key: K, now: float) -> V | None:
+        """As `get`, without becoming the most recently used."""
+        return self._parts[hash(key) & self._mask].peek(key, now)
+
+    def find_expiry(self, key: K) -> float:
+        """Until when the value stays, if no other takes its place; -inf if it is missing."""
+        return self._parts[hash(key) & self._mask].find_expiry(key)
+
+    def list_keys(self) -> Iterator[list[K]]:
+        """Those of each part, the least recently used first."""
+        return (part.keys() for part in self._parts)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
 
 
 def weight_of(metadata: Mapping[str, str]) -> int:

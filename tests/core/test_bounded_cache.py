@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from router.core.bounded_cache import (
     CLEANUP_INTERVAL_S,
     MAX_REMOVED_PER_CALL,
+    PART,
     BoundedCache,
+    PartedCache,
     weight_of,
 )
 
@@ -157,3 +159,49 @@ def test_whatever_is_kept_and_forgotten_the_weights_are_right(
         held = sum(weights[one] for one in memory.keys())  # noqa: SIM118 - a memory is no dictionary
         assert held == memory._weight == sum(memory._of_owner.values()) <= 22
         assert memory._heavy == sum(one > memory._share for one in memory._of_owner.values())
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+@given(STEPS)
+def test_in_parts_no_value_goes_before_its_time(steps: list[tuple[str, int, float, float]]) -> None:
+    memory: PartedCache[int, int] = PartedCache(4 * PART)
+    model, now = dict[int, tuple[int, float]](), 0.0
+    for number, (step, key, pause, ttl_s) in enumerate(steps):
+        now += pause
+        if step == "put":
+            memory.put(key, number, now + ttl_s, now)
+            model[key] = (number, now + ttl_s)
+        value, until = model.get(key, (None, now))
+        expected = value if until > now else None
+        assert memory.peek(key, now) == memory.get(key, now) == expected
+        if expected is not None:
+            assert memory.find_expiry(key) == until
+
+
+def test_no_part_is_ever_large_and_all_together_hold_about_the_limit() -> None:
+    """A dictionary that is built anew holds the loop for as long as it is large."""
+    memory: PartedCache[str, int] = PartedCache(100_000)
+    for number in range(150_000):
+        memory.put(f"k {number}", number, TTL_S, 0.0, owner=f"o {number % 100}")
+    kept = list(memory.list_keys())
+    assert max(map(len, kept)) <= PART
+    assert 95_000 < len(memory) == sum(map(len, kept)) <= 100_000 + len(kept)
+    assert sum(memory.peek(f"k {number}", 0.0) is not None for number in range(40_000)) == 0
+
+
+def test_a_small_one_has_one_part_and_its_order() -> None:
+    memory: PartedCache[int, int] = PartedCache(3)
+    for number in range(5):
+        memory.put(number, number, TTL_S, 0.0)
+    assert list(memory.list_keys()) == [[2, 3, 4]]
+
+
+def test_in_parts_an_owner_that_floods_takes_no_room_from_one_that_holds_little() -> None:
+    memory: PartedCache[str, int] = PartedCache(4 * PART)
+    for number in range(10):
+        memory.put(f"quiet {number}", number, TTL_S, 0.0, owner="quiet")
+    for number in range(8 * PART):
+        memory.put(f"loud {number}", number, TTL_S, 0.0, owner="loud")
+    assert [memory.peek(f"quiet {number}", 0.0) for number in range(10)] == list(range(10))

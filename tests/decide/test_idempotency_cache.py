@@ -73,13 +73,16 @@ async def test_a_decision_of_another_tenant_is_not_found() -> None:
     assert await replays(a_request(request_id="r-1")).find("evil", request_id="r-1") is None
 
 
-async def test_of_two_requests_with_one_id_the_newer_is_found() -> None:
-    other = Decision("other", "weighted", 50, 1.0, 1.0)
-    known = replays(a_request(request_id="r-1", idempotency_key="k-1"))
-    known.remember(a_request(request_id="r-1", idempotency_key="k-2"), b"", other, steady())
+async def test_of_several_requests_with_one_id_the_newest_is_found() -> None:
+    """Whichever parts of the cache their keys fall into."""
+    known, decisions = IdempotencyCache(FakeStoring(), clock=lambda: 0.0), list[Decision]()
+    for number in range(20):
+        decisions.append(Decision(f"p-{number}", "weighted", 50, 1.0, 1.0))
+        request = a_request(request_id="r-1", idempotency_key=f"k-{number}")
+        known.remember(request, b"", decisions[-1], number / 10)
     found = await known.find("acme", request_id="r-1")
     assert found is not None
-    assert found.decision is other
+    assert found.decision is decisions[-1]
 
 
 async def test_what_is_forgotten_is_not_found() -> None:

@@ -8,7 +8,6 @@ import pytest
 from router.core.errors import BrokerUnavailable
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.denials import find_limit
-from router.delivery.wire.first_connection import connect
 from router.delivery.wire.stuck import LIMIT_LATELY_S, watch_connections
 from router.process.supervision import SupervisionFailed
 from tests.support.broker import Broker
@@ -52,7 +51,8 @@ async def test_too_many_connections_are_no_missing_server() -> None:
             with pytest.raises(
                 BrokerUnavailable, match="maximum account active connections exceeded"
             ) as refused:
-                await connect({"servers": [broker.url], "user": "a", "password": "p"})
+                async with connected(broker.url, user="a", password="p"):
+                    pass
     assert "start it" not in str(refused.value)
 
 

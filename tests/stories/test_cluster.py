@@ -22,7 +22,7 @@ from router.process.observability.http import is_ready
 from tests.support.cli import call_command_async
 from tests.support.cluster import Cluster, started_cluster, wait_for_cluster
 from tests.support.delivery import connected
-from tests.support.patient_client import connect_patiently
+from tests.support.patient_client import PATIENCE_S, connect_patiently
 from tests.support.router_streams import read_assignments
 from tests.support.service import Running, a_router, names_for, settings_for
 from tests.support.stories import a_request, ask
@@ -42,7 +42,7 @@ async def test_the_copies_of_existing_streams_and_buckets_are_changed(
 ) -> None:
     await wait_for_cluster(cluster)
     async with connected(cluster.servers[0].url) as connection:
-        jetstream = JetStream(connection)
+        jetstream = JetStream(connection, timeout_s=PATIENCE_S)
         for copies in (1, 3):
             wanted = declare_topology(settings_for(cluster.url, prefix, replicas=copies))
             await apply(jetstream, wanted)
@@ -67,7 +67,7 @@ async def test_a_request_is_pushed_once_when_the_leader_of_its_stream_dies(
             "ok"
         ] is True
 
-        info = await JetStream(operator).stream(settings.streams.decide.name)
+        info = await JetStream(operator, timeout_s=PATIENCE_S).stream(settings.streams.decide.name)
         assert info is not None
         leader = cluster.find(info["cluster"]["leader"])
         leader.kill()

@@ -28,6 +28,7 @@ from router.delivery.wire.first_connection import connect
 from router.delivery.wire.frames import Headers, parse_head
 from router.delivery.wire.topology import ConsumerSpec, StreamSpec, Topology, bucket, create
 from tests.support.made_anew import retry_while_removed
+from tests.support.waiting import slack
 
 STORED_NS = 1_700_000_000_000_000_000
 SORRY = b"sorry"
@@ -428,7 +429,9 @@ class WorkStreams:
 
 @asynccontextmanager
 async def connected(*urls: str, **options: Any) -> AsyncIterator[Connection]:
-    connection = await connect({"servers": [*urls], **options})
+    busy = slack()
+    given = {"servers": [*urls], "connect_timeout": 2.0 * busy, **options}
+    connection = await connect(given, timeout_s=5.0 * busy)
     try:
         yield connection
     finally:

@@ -17,7 +17,7 @@ from router.sdk import ExecAssignment, StepResult, Worker, WorkerTopology
 from tests.support.cli import COMMAND, clean_environment
 from tests.support.delivery import connected
 from tests.support.patient_client import PATIENCE_S
-from tests.support.waiting import until
+from tests.support.waiting import slack, until
 
 _PLACES = itertools.count(1)
 
@@ -205,7 +205,7 @@ async def run_workers(*workers: Worker) -> AsyncIterator[None]:
         for worker, event in zip(workers, ready, strict=True)
     ]
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(60 * slack()):
             for event in ready:
                 await event.wait()
         yield

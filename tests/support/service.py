@@ -18,6 +18,7 @@ from router.serve.subscriptions import JOINED
 from tests.support.beside import beside
 from tests.support.forking import ForkedProgram, fork_server
 from tests.support.startable import Startable
+from tests.support.waiting import slack
 
 STREAMS = ("decide", "results", "acks", "assignments", "usage", "dlq", "violations", "held")
 POLICIES = Path(__file__).parent / "policies"
@@ -97,7 +98,7 @@ async def a_router(
     async with beside(
         service.run(lambda value: None if ready.done() else ready.set_result(value))
     ) as task:
-        await asyncio.wait({ready, task}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({ready, task}, timeout=60 * slack(), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             await task
         assert ready.done(), f"not ready: {service.readiness()}"

@@ -14,14 +14,17 @@ wait for a search.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from enum import Enum
+from math import inf
+from operator import itemgetter
 from typing import Protocol
 
 from msgspec import Struct
 
 from router.contracts.content import digest, is_same
 from router.contracts.decision import EXECUTED_EXTENSIONS, Decision, RouteRequest
-from router.core.bounded_cache import BoundedCache, weight_of
+from router.core.bounded_cache import PartedCache, weight_of
 from router.core.clock import Clock, steady
 
 KILOBYTE = 1024  # of one weight
@@ -81,7 +84,7 @@ class IdempotencyCache:
         self._ttl_s = ttl_s
         self._clock = clock
         self.is_of_this_life = True  # the decision that was recalled last
-        self._cached: BoundedCache[str, CachedDecision] = BoundedCache(limit)
+        self._cached: PartedCache[str, CachedDecision] = PartedCache(limit)
         # looked up last: nearly always the next to be remembered
         self._request: RouteRequest | None = None
         self._request_key = ""
@@ -146,16 +149,28 @@ class IdempotencyCache:
     async def _search(
         self, tenant_id: str, request_id: str | None, message_id: str | None
     ) -> CachedDecision | None:
-        keys, mine = self._cached.keys(), _key(tenant_id, "")
-        for last in range(len(keys), 0, -ENTRIES_PER_TURN):
-            for key in reversed(keys[max(0, last - ENTRIES_PER_TURN) : last]):
-                if (
-                    key.startswith(mine)
-                    and (cached := self._cached.peek(key, self._clock()))
-                    and cached.has_ids(request_id, message_id)
-                ):
-                    return cached
-            await asyncio.sleep(0)
+        mine = _key(tenant_id, "")
+        newest: tuple[float, CachedDecision | None] = (-inf, None)
+        for keys in self._cached.list_keys():
+            for last in range(len(keys), 0, -ENTRIES_PER_TURN):
+                some = keys[max(0, last - ENTRIES_PER_TURN) : last]
+                of_tenant = [key for key in reversed(some) if key.startswith(mine)]
+                found = self._find_by_ids(of_tenant, request_id, message_id)
+                await asyncio.sleep(0)
+                if found is not None:
+                    newest = max(newest, found, key=itemgetter(0))
+                    break
+        return newest[1]
+
+    def _find_by_ids(
+        self, keys: Iterable[str], request_id: str | None, message_id: str | None
+    ) -> tuple[float, CachedDecision] | None:
+        """The first that went by these ids, and when it expires."""
+        now = self._clock()
+        for key in keys:
+            cached = self._cached.peek(key, now)
+            if cached is not None and cached.has_ids(request_id, message_id):
+                return self._cached.find_expiry(key), cached
         return None
 
     def __len__(self) -> int:

@@ -20,7 +20,7 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.core.bounded_cache import BoundedCache
+from router.core.bounded_cache import PartedCache
 from router.core.message import Effect
 from router.core.outcome import PublishAck
 
@@ -34,14 +34,14 @@ class KnownEffects:
         self._keep_s = keep_s
         self._limit = limit
         self._reconnects = 0  # when the oldest of these was published
-        self._stored: BoundedCache[str, PublishAck] = BoundedCache(limit)
+        self._stored: PartedCache[str, PublishAck] = PartedCache(limit)
 
     def publish_ack_of(self, effect: Effect, reconnect_count: int, now: float) -> PublishAck | None:
         """The publish ack of an earlier copy, as the server would send it again. `now`: steady
         seconds.
         """
         if reconnect_count != self._reconnects:
-            self._reconnects, self._stored = reconnect_count, BoundedCache(self._limit)
+            self._reconnects, self._stored = reconnect_count, PartedCache(self._limit)
             return None
         publish_ack = self._stored.get(effect.id, now)
         return None if publish_ack is None else replace(publish_ack, is_duplicate=True)

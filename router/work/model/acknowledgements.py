@@ -22,7 +22,7 @@ from router.contracts.alert import WARNING, Alert
 from router.contracts.assignment import Assignment
 from router.contracts.malformed import STAGE_TENANT
 from router.contracts.worker import DEFAULT_LIMITS, ReadResult, WorkerMessageLimits
-from router.core.bounded_cache import BoundedCache
+from router.core.bounded_cache import PartedCache
 from router.core.clock import Clock, steady
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
@@ -69,7 +69,7 @@ class RecentAcknowledgements:
     def __init__(self, limit: int = 50_000, keep_s: float = 3600.0, clock: Clock = steady) -> None:
         self._keep_s = keep_s
         self._clock = clock
-        self._told: BoundedCache[str, bool] = BoundedCache(limit)
+        self._told: PartedCache[str, bool] = PartedCache(limit)
 
     def is_repeated(self, assignment_id: str, status: str, *, owner: str) -> bool:
         """Whether it was told before; from now on it was. `owner` has a share: invented ids push no

@@ -31,7 +31,7 @@ from router.budgets.model.held_cost import OUTCOME, adjust_event, difference, ou
 from router.contracts.assignment import Assignment
 from router.contracts.result import ExecResult
 from router.contracts.usage import UsageEvent, identity
-from router.core.bounded_cache import BoundedCache
+from router.core.bounded_cache import PartedCache
 from router.core.clock import Clock, steady
 from router.core.message import Message
 
@@ -169,7 +169,7 @@ class RecentOutcomes:
     def __init__(self, limit: int = 100_000, keep_s: float = 600.0, clock: Clock = steady) -> None:
         self._keep_s = keep_s
         self._clock = clock
-        self._told: BoundedCache[str, _OutcomeDigest] = BoundedCache(limit)
+        self._told: PartedCache[str, _OutcomeDigest] = PartedCache(limit)
 
     def compare(self, event_id: str, event: UsageEvent, message: Message) -> Repetition:
         """Compare with the remembered outcome of this identity; the first content stays the one
@@ -243,7 +243,7 @@ class FirstResults:
     ) -> None:
         self._figures = figures
         self._on_first = on_first
-        self._taught: BoundedCache[int, bool] = BoundedCache(100_000)
+        self._taught: PartedCache[int, bool] = PartedCache(100_000)
 
     def learn_from(self, assignment: Assignment, result: ExecResult) -> None:
         """Move the provider's figures if this is the assignment's first result."""
