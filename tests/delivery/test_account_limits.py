@@ -1,13 +1,17 @@
 """A limit of the account or of the server is named by the server's own words."""
 
+import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from router.core.errors import BrokerUnavailable
+from router.core.errors import BrokerUnavailable, LoginRefused
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.denials import find_limit
+from router.delivery.wire.first_connection import connect
 from router.delivery.wire.stuck import LIMIT_LATELY_S, watch_connections
 from router.process.supervision import SupervisionFailed
 from tests.support.broker import Broker
@@ -51,9 +55,35 @@ async def test_too_many_connections_are_no_missing_server() -> None:
             with pytest.raises(
                 BrokerUnavailable, match="maximum account active connections exceeded"
             ) as refused:
-                async with connected(broker.url, user="a", password="p"):
-                    pass
+                await connect({"servers": [broker.url], "user": "a", "password": "p"})
     assert "start it" not in str(refused.value)
+
+
+async def test_a_limit_is_told_also_where_later_tries_end_without_a_word() -> None:
+    """A server that closes a connection may reset it before its words are read."""
+    tries = 0
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal tries
+        tries += 1
+        writer.write(b'INFO {"auth_required":true,"max_payload":1048576}\r\n')
+        await reader.readuntil(b"PING\r\n")
+        if tries == 1:
+            writer.write(b"-ERR 'maximum account active connections exceeded'\r\n")
+            await writer.drain()
+            writer.close()
+        else:  # with a reset
+            linger = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            writer.transport.abort()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        options = {"servers": [f"nats://127.0.0.1:{port}"], "user": "a", "password": "p"}
+        with pytest.raises(BrokerUnavailable, match="connections exceeded") as refused:
+            await connect({**options, "reconnect_time_wait": 0.01}, timeout_s=2.0)
+    assert tries > 1
+    assert not isinstance(refused.value, LoginRefused)
 
 
 async def test_the_end_of_a_process_is_told_by_a_limit_that_was_enforced_just_before() -> None:
