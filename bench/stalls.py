@@ -25,7 +25,7 @@ from msgspec import Struct
 
 VARIABLE = "BENCH_STALLS"
 BOUND_S = 0.005
-MOST = 100_000  # stalls that are kept
+MOST = 100_000  # stalls that are kept: the first ones
 
 
 class Stall(Struct, frozen=True):
@@ -144,5 +144,7 @@ def traced(process: str) -> Iterator[None]:
         yield
         return
     with LoopTracer() as tracer:
-        yield
-    Path(f"{file}.{process}.md").write_text(draw_table(tracer.stalls))
+        try:
+            yield
+        finally:
+            Path(f"{file}.{process}.md").write_text(draw_table(tracer.stalls))

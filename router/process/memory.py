@@ -42,8 +42,8 @@ def collections() -> dict[tuple[str, ...], int]:
 # -- Make glibc's allocator return large blocks, in processes that live long.
 #
 # A block above a threshold is mapped by itself and returned when it is freed. By default glibc
-# raises that threshold to the size of each such block, up to 32 MiB. Then the tables of a full
-# memory (`router.core.bounded_cache`: some MiB, rebuilt now and then beside the old ones) lie in
+# raises that threshold to the size of each such block, up to 32 MiB. Then the tables of a
+# memory that is full (some MiB, rebuilt now and then beside the old ones) lie in
 # the heap, among small objects that stay, and resident memory rises by a step now and then, for
 # hours. A threshold that the environment sets is not changed.
 

@@ -18,7 +18,13 @@ from router.core.message import Message, Reply
 from router.core.outcome import Fault, Handler
 from router.delivery.consume.consumer import Consumer
 from router.delivery.consume.settle import SendReply
-from router.delivery.consume.subscription import ConsumerOptions, StoredCopies, Subscription
+from router.delivery.consume.subscription import (
+    ConsumerOptions,
+    StoredCopies,
+    Subscription,
+    TurnRules,
+    tenant_in_header,
+)
 from router.delivery.settings import ConsumerConfig, DrainConfig
 from router.operate.alerts import Alerts
 from router.operate.dead_letters.dead_letter_writer import build_dead_letter_writer
@@ -82,6 +88,10 @@ def build_subscription(
         observer=observer,
         replied_requests=handler.replied_requests,
         tenant_of=lambda message: extract_ids(message, kind).get("tenant_id", ""),
+        turns=TurnRules(
+            lambda message: context.places.find(tenant_in_header(message)),
+            settings.admission.weights,
+        ),
         overloaded=handler.overloaded,
         publish_acks_kept=handler.publish_acks_kept,
         stream_of=build_stream_of(settings),

@@ -34,8 +34,9 @@ WORKED = (TAKEN, RESULTS, ACKS, PULLS)
 # busier the machine
 AT_START = 200
 # However long a request waits on a busy machine, there is no overload, in which it may be answered
-# twice, and it does not expire.
+# twice, it does not expire, and no effect has the headers of a batch.
 NEVER_LATE = {
+    "effects.batches": False,
     "admission.fair_after_ms": 3_600_000,
     "admission.overloaded_after_ms": 3_600_000,
     "admission.patience_ms": 3_600_000,
@@ -96,7 +97,7 @@ async def test_a_result_is_one_usage_event_and_one_acknowledgement_and_shares_it
     async with a_broker() as url:
         await metering.fill(unheard, url=url, count=COUNT, form="json", is_known=False)
         with open_socket_tap() as tap:
-            async with a_router(url, lambda _: None) as service:
+            async with a_router(url, lambda _: None, NEVER_LATE) as service:
                 durable = service.settings.results.durable
                 await until(lambda: service.metrics.acks.get((durable,), 0) >= COUNT)
     published, size = tap.published(KINDS), tap.bytes(KINDS)
@@ -117,7 +118,8 @@ async def test_an_assignment_is_one_acknowledgement_one_result_and_one_ack_of_a_
     assert (published[TAKEN], published[RESULTS], published[ACKS]) == (COUNT, COUNT, COUNT)
     assert published.total() - sum(published[kind] for kind in WORKED) <= AT_START
     assert 385 <= size[TAKEN] / COUNT <= 392
-    assert 540 <= size[RESULTS] / COUNT <= 555  # an inbox of the connection's own is in it
+    # an inbox of the connection's own is in it, on a slow disk the headers of batches, too
+    assert 540 <= size[RESULTS] / COUNT <= 600
     assert published[PULLS] <= COUNT / 5
     assert tap.writes <= COUNT / 2
 

@@ -9,6 +9,7 @@ from router.core.bounded_cache import (
     CLEANUP_INTERVAL_S,
     MAX_REMOVED_PER_CALL,
     PART,
+    SHARES,
     BoundedCache,
     PartedCache,
     weight_of,
@@ -157,8 +158,9 @@ def test_whatever_is_kept_and_forgotten_the_weights_are_right(
         else:
             memory.remove(key)
         held = sum(weights[one] for one in memory.keys())  # noqa: SIM118 - a memory is no dictionary
-        assert held == memory._weight == sum(memory._of_owner.values()) <= 22
-        assert memory._heavy == sum(one > memory._share for one in memory._of_owner.values())
+        owners = memory._owners
+        assert held == memory._weight == sum(owners.of_owner.values()) <= 22
+        assert owners.heavy == sum(one > owners.share for one in owners.of_owner.values())
 
 
 # -- parts -----------------------------------------------------------------------------------------
@@ -184,7 +186,7 @@ def test_no_part_is_ever_large_and_all_together_hold_about_the_limit() -> None:
     """A dictionary that is built anew holds the loop for as long as it is large."""
     memory: PartedCache[str, int] = PartedCache(100_000)
     for number in range(150_000):
-        memory.put(f"k {number}", number, TTL_S, 0.0, owner=f"o {number % 100}")
+        memory.put(f"k {number}", number, TTL_S, 0.0, owner=f"o {number % 1_000}")
     kept = list(memory.list_keys())
     assert max(map(len, kept)) <= PART
     assert 95_000 < len(memory) == sum(map(len, kept)) <= 100_000 + len(kept)
@@ -198,10 +200,11 @@ def test_a_small_one_has_one_part_and_its_order() -> None:
     assert list(memory.list_keys()) == [[2, 3, 4]]
 
 
-def test_in_parts_an_owner_that_floods_takes_no_room_from_one_that_holds_little() -> None:
+def test_an_owner_keeps_its_share_of_the_whole_however_it_falls_into_parts() -> None:
     memory: PartedCache[str, int] = PartedCache(4 * PART)
-    for number in range(10):
+    share = 4 * PART // SHARES
+    for number in range(share):
         memory.put(f"quiet {number}", number, TTL_S, 0.0, owner="quiet")
     for number in range(8 * PART):
         memory.put(f"loud {number}", number, TTL_S, 0.0, owner="loud")
-    assert [memory.peek(f"quiet {number}", 0.0) for number in range(10)] == list(range(10))
+    assert [memory.peek(f"quiet {number}", 0.0) for number in range(share)] == list(range(share))

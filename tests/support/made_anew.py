@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from router.core.errors import BrokerRefused
 from router.delivery.wire import topology
-from router.delivery.wire.api import JetStream
+from router.delivery.wire.api import JetStream, nanos
 from router.delivery.wire.topology import StreamSpec, Topology
 from tests.support.waiting import until
 
@@ -57,7 +57,13 @@ async def delete_streams(jetstream: JetStream, names: Iterable[str]) -> None:
 
 async def _refuse_what_came_back(jetstream: JetStream, names: Iterable[str]) -> None:
     for name in names:
-        if (info := await jetstream.stream(name)) is not None and info["state"]["last_seq"]:
+        info = await jetstream.stream(name)
+        # what a live program stored since is no message of the last one
+        if (
+            info is not None
+            and nanos(info["state"]["first_ts"]) < nanos(info["created"])
+            and (info["state"]["last_seq"])
+        ):
             await jetstream.ask(f"STREAM.DELETE.{name}")
             raise BrokerRefused(STORE_NOT_CREATED, f"{name} holds what the last one held")
 

@@ -152,26 +152,24 @@ class IdempotencyCache:
         mine = _key(tenant_id, "")
         newest: tuple[float, CachedDecision | None] = (-inf, None)
         for keys in self._cached.list_keys():
-            for last in range(len(keys), 0, -ENTRIES_PER_TURN):
-                some = keys[max(0, last - ENTRIES_PER_TURN) : last]
-                of_tenant = [key for key in reversed(some) if key.startswith(mine)]
+            for first in range(0, len(keys), ENTRIES_PER_TURN):
+                some = keys[first : first + ENTRIES_PER_TURN]
+                of_tenant = [key for key in some if key.startswith(mine)]
                 found = self._find_by_ids(of_tenant, request_id, message_id)
+                newest = max([newest, *found], key=itemgetter(0))
                 await asyncio.sleep(0)
-                if found is not None:
-                    newest = max(newest, found, key=itemgetter(0))
-                    break
         return newest[1]
 
     def _find_by_ids(
         self, keys: Iterable[str], request_id: str | None, message_id: str | None
-    ) -> tuple[float, CachedDecision] | None:
-        """The first that went by these ids, and when it expires."""
+    ) -> list[tuple[float, CachedDecision]]:
+        """Those that went by these ids, and when each expires."""
         now = self._clock()
-        for key in keys:
-            cached = self._cached.peek(key, now)
-            if cached is not None and cached.has_ids(request_id, message_id):
-                return self._cached.find_expiry(key), cached
-        return None
+        return [
+            (self._cached.find_expiry(key), cached)
+            for key in keys
+            if (cached := self._cached.peek(key, now)) and cached.has_ids(request_id, message_id)
+        ]
 
     def __len__(self) -> int:
         return len(self._cached)

@@ -32,7 +32,7 @@ from router.core.clock import steady
 from router.core.fair_queue import FairQueue
 from router.core.message import Message
 from router.delivery.consume.settlement import PendingSettlement
-from router.delivery.consume.subscription import IN_PROGRESS, tenant_in_header
+from router.delivery.consume.subscription import IN_PROGRESS, TurnRules
 from router.delivery.wire.connection import Connection
 
 # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no
@@ -184,7 +184,7 @@ class InFlight:
 
 
 LARGE_BYTES = 64 * 1024  # such a payload costs its handler about half a millisecond
-NO_BOUND = 1 << 40
+ANY_NUMBER = 1 << 40  # of messages, and of bytes
 MOST_TURNS = 16  # a turn reads at most 256 KiB: so many hold four of the largest messages
 
 
@@ -193,17 +193,21 @@ class LargeMessages:
     it, and it refuses none.
     """
 
-    def __init__(self, connection: Connection, begin: Callable[[InFlightMessage], None]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        turns: TurnRules,
+        begin: Callable[[InFlightMessage], None],
+    ) -> None:
         self._connection = connection
+        self._turn_of = turns.turn_of
         self._begin = begin
-        self._queue: FairQueue[InFlightMessage] = FairQueue(NO_BOUND, NO_BOUND)
+        self._queue: FairQueue[InFlightMessage] = FairQueue(ANY_NUMBER, ANY_NUMBER, turns.weights)
         self._turns = 0  # in which the first one has waited
         self._is_scheduled = False
 
     def put(self, held: InFlightMessage) -> None:
-        # by the header alone: to read a large body for its tenant is a good part of its cost
-        tenant = tenant_in_header(held.message)
-        self._queue.put(tenant, held, len(held.message.data))
+        self._queue.put(self._turn_of(held.message), held, len(held.message.data))
         if not self._is_scheduled:
             self._schedule()
 
@@ -225,3 +229,5 @@ class LargeMessages:
             began = steady()
             self._begin(held)
             self._queue.charge(steady() - began)
+            if not self._queue:
+                self._queue.take()  # no tenant waits, so none has a debt

@@ -119,7 +119,7 @@ class MessageProcessor:
             outcome_of_error=self._outcome_of_error,
         )
         self._without_slot: deque[PooledCall] = deque()  # in their order
-        self._large = LargeMessages(connection, self._begin_large)
+        self._large = LargeMessages(connection, subscription.turns, self._begin_large)
         self.taken = 0  # first deliveries and others, since the consumer started
         self._newest = ""  # of the delivery that came last
         # a bound below the prefetch, while passing copies are answered

@@ -4,11 +4,12 @@ about the messages, and its observer what became of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence, Sized
+from collections.abc import Callable, Container, Mapping, Sequence, Sized
 from typing import Protocol
 
 from msgspec import Struct
 
+from router.core.fair_queue import NO_WEIGHTS
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Fault, Handler, Outcome, PublishAck
 from router.process.observability import events, logs
@@ -157,6 +158,15 @@ def tenant_in_header(message: Message) -> str:
     return message.headers.get("tenant_id", "")
 
 
+class TurnRules(Struct, frozen=True):
+    """Who takes turns as one, by the header alone: to read a large body for its tenant is a good
+    part of what it costs. And whose turns are longer.
+    """
+
+    turn_of: Callable[[Message], str] = tenant_in_header
+    weights: Mapping[str, int] = NO_WEIGHTS
+
+
 class Subscription(Struct, frozen=True, kw_only=True):
     """One durable and how its messages are handled.
 
@@ -181,6 +191,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
         None  # None: requests are never answered from their passing copy
     )
     tenant_of: Callable[[Message], str] = tenant_in_header  # whose share a waiting message takes
+    turns: TurnRules = TurnRules()  # of large messages
     # the answer with seconds to wait; None: there is no requester
     overloaded: Callable[[Message, float, Fault], Reply] | None = None
     # seconds for which `KnownEffects` keeps publish acks; 0 = effects are always published

@@ -367,9 +367,16 @@ class AckedPublisher:
         if self._known_effects is not None and pending.effect.owner:
             others = self._remove_owned(pending)
             self._known_effects.keep(pending.effect, publish_ack, self._now())
-        pending.callback((publish_ack,))
+        self._tell(pending.callback, (publish_ack,))
         for callback in others:
-            callback((replace(publish_ack, is_duplicate=True),))
+            self._tell(callback, (replace(publish_ack, is_duplicate=True),))
+
+    def _tell(self, callback: PublishCallback, result: PublishAcks | NotPublished) -> None:
+        """A callback that raises takes nothing from the others."""
+        try:
+            callback(result)
+        except (Exception, asyncio.CancelledError) as exc:
+            self._connection.on_fault(exc)
 
     def _remove_owned(self, pending: PendingPublish) -> Sequence[PublishCallback]:
         """Forget that the effect is on its way; returns the callbacks that wait for the same
@@ -382,7 +389,7 @@ class AckedPublisher:
     def _reject(self, pending: PendingPublish, err_code: int, cause: str) -> None:
         effect = pending.effect
         for callback in (pending.callback, *self._remove_owned(pending)):
-            callback(NotPublished(effect.subject, err_code, cause))
+            self._tell(callback, NotPublished(effect.subject, err_code, cause))
 
 
 def _is_about_first(data: bytes) -> bool:

@@ -194,7 +194,7 @@ class BatchingPublisher(AckedPublisher):
     ) -> None:
         try:
             callback(result)
-        finally:  # a callback that raises keeps nothing behind it from its turn
+        finally:  # also of a callback that raises: what waits has its turn
             stream.on_the_way -= 1
             self._go_on(stream)
 
@@ -304,10 +304,7 @@ class BatchingPublisher(AckedPublisher):
         stream.costs.add_batch(len(effects), now - batch.began, now)
         stream.is_dear = stream.costs.is_dear
         for pending, publish_ack in zip(batch.pendings, answer, strict=True):
-            try:
-                self._accept(pending, publish_ack)
-            except (Exception, asyncio.CancelledError) as exc:  # of one callback, not of the others
-                self._connection.on_fault(exc)
+            self._accept(pending, publish_ack)
 
     def expire(self) -> None:
         """As an `AckedPublisher`'s; and what was sent in a batch that is silent, or whose

@@ -51,8 +51,9 @@ async def connect(
 
     # it must not raise, except LoginRefused before the first connection
     async def remember(exc: Exception) -> None:
-        # What the server has said outlives a later try whose words were lost with its connection.
-        if not (isinstance(exc, ConnectionError) and last and denials.find_limit(str(last[0]))):
+        # A server may reset a connection before its words are read: an earlier try has them.
+        is_wordless = isinstance(exc, ConnectionResetError | BrokenPipeError)
+        if not (is_wordless and last and denials.find_limit(str(last[0]))):
             last[:] = [exc]
         if isinstance(exc, denials.LoginNotTaken):
             refusals.on_refusal()

@@ -330,10 +330,11 @@ async def _make(
             for declared in topology.consumers
             if f"{declared.stream}/{declared.durable}" == difference.name
         )
-        await _consumer(jetstream, consumer, verb)
+        await make_consumer(jetstream, consumer, verb)
 
 
-async def _consumer(jetstream: JetStream, consumer: ConsumerSpec, verb: str) -> None:
+async def make_consumer(jetstream: JetStream, consumer: ConsumerSpec, verb: str) -> None:
+    """`verb`: CREATE or UPDATE. Raises BrokerRefused, which names the durable."""
     config = consumer.to_json()
     if (
         verb == "UPDATE"

@@ -29,6 +29,7 @@ from router.delivery.wire.topology import (
     MirrorSpec,
     StreamSpec,
     Topology,
+    make_consumer,
 )
 from router.operate.recovery.recovery_order import widen
 
@@ -77,12 +78,7 @@ async def start_durables(
     for consumer in consumers:
         info = await jetstream.consumer(consumer.stream, consumer.durable)
         if info is None:
-            body = {
-                "stream_name": consumer.stream,
-                "config": consumer.to_json(),
-                "action": "create",
-            }
-            await jetstream.ask(f"CONSUMER.CREATE.{consumer.stream}.{consumer.durable}", body)
+            await make_consumer(jetstream, consumer, "CREATE")
         if info is None or not info["delivered"]["consumer_seq"]:
             await _start_at(jetstream, consumer, since)
 

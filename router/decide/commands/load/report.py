@@ -29,8 +29,8 @@ ROWS = {
 
 
 class LiveLine:
-    """A line on standard error, if that is a terminal, about the last second; at the end of each
-    part of the load once more, about what was heard since.
+    """A line on standard error, if that is a terminal, about the last second. The last one of each
+    part of the load stays.
     """
 
     def __init__(self, *, is_quiet: bool) -> None:
@@ -58,11 +58,12 @@ class LiveLine:
 
     def close(self) -> None:
         self._end()
-        self._write(CLEAR)
 
     def _end(self) -> None:
         if self._title:
             self._change()
+            self._write("\n")
+            self._title = ""
 
     def _change(self) -> None:
         now = time.monotonic()
