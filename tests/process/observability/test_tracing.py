@@ -375,7 +375,8 @@ def _calls(work: Callable[[], object]) -> list[str]:
         work()
     finally:
         sys.setprofile(None)
-    return seen
+    # once a second, or the first time: it belongs to none of the decisions
+    return [name for name in seen if not name.endswith(":_remove_expired")]
 
 
 def test_nothing_of_opentelemetry_is_imported_before_it_is_asked_for() -> None:
