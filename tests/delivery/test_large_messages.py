@@ -1,5 +1,5 @@
-"""Large messages begin one in a turn of the loop, tenants in turn, and after the small ones that wait
-behind them in the socket.
+"""Large messages begin one in a turn of the loop, tenants in turn, and after the small ones that
+wait behind them in the socket.
 """
 
 import asyncio

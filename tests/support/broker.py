@@ -188,7 +188,7 @@ class Broker(Startable):
         block.write_bytes(data)
 
     def has_durable_state(self) -> bool:
-        """Whether it has written the state of a durable, which it does some time after making it."""
+        """Whether it has written a durable's state, which it does some time after making it."""
         return any(file.stat().st_size for file in (self._home / "js").rglob("o.dat"))
 
     def tear_durables(self) -> None:
