@@ -27,6 +27,7 @@ from router.policies.model import PolicyTable
 from router.process.memory import calm_collector, collections
 from router.process.observability import Metrics, ReadinessCheck, events, logs, readiness_series
 from router.process.observability.http import is_ready
+from router.process.observability.loop_stalls import LoopStalls
 from router.process.supervision import Child, Supervisor
 from router.serve.app_context import AppContext, Connections, list_others
 from router.serve.consumer_child import JoinedSubscription
@@ -75,6 +76,7 @@ class RouterService:
         self._context: AppContext | None = None
         self._connection: Connection | None = None
         self._host = ProcessHost()
+        self._loop_stalls = LoopStalls()
         self._has_http = http
         self.metrics.ready.set_function(lambda: readiness_series(self.readiness()))
 
@@ -110,7 +112,7 @@ class RouterService:
         await context.stored_places.load()
         await context.budgets.followed.load()
         await _wait_for_leader(lambda: self._load_policies(context))
-        with calm_collector():
+        with calm_collector(), self._loop_stalls.count():
             await self._host.run(
                 self._tree(context, monitor),
                 lambda: self._announce(on_ready),
@@ -219,6 +221,8 @@ class RouterService:
         self.metrics.connected.set_function(lambda: int(self._is_connected))
         self.metrics.tasks.set_function(lambda: len(asyncio.all_tasks()))
         self.metrics.collections.set_function(collections)
+        self.metrics.loop_stalls.set_function(lambda: self._loop_stalls.counts)
+        self.metrics.loop_stall_seconds.set_function(lambda: self._loop_stalls.seconds)
         self._alerts.attach(connection)
         return connection
 

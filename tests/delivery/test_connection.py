@@ -8,9 +8,9 @@ import pytest
 
 from router.core.errors import BrokerUnavailable
 from router.delivery.wire import connection as wire
-from router.delivery.wire.connection import Connection, head_of
+from router.delivery.wire.connection import BEHIND_BYTES, Connection, head_of
 from router.delivery.wire.first_connection import connect
-from router.delivery.wire.frames import Headers, PlainFrames, parse_head
+from router.delivery.wire.frames import READ_BYTES, Headers, PlainFrames, parse_head
 from tests.support.broker import Broker
 from tests.support.delivery import CallRecorder, connected
 from tests.support.patient_client import connect_patiently
@@ -232,6 +232,42 @@ async def test_a_large_payload_is_heard_whole(connection: Connection, prefix: st
     connection.publish_nowait(prefix, b"small")
     await until(lambda: len(ear.heard) == 2)
     assert [len(data) for data in ear.data] == [3_000_000, 5]
+
+
+async def test_no_read_holds_the_loop_for_more_than_its_share(
+    connection: Connection, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ear, sizes, feed = CallRecorder(), list[int](), connection._wire.feed
+
+    def note_size(data: bytes) -> bytes:
+        sizes.append(len(data))
+        return feed(data)
+
+    monkeypatch.setattr(connection._wire, "feed", note_size)
+    await connection.subscribe_direct(prefix, ear)
+    await connection.flush()
+    for _ in range(8):
+        connection.publish_nowait(prefix, b"x" * 500_000)
+    await until(lambda: len(ear.heard) == 8)
+    assert sum(sizes) > 8 * 500_000
+    assert max(sizes) <= READ_BYTES
+
+
+async def test_it_is_behind_after_several_full_reads_and_no_longer_after_one_that_is_not(
+    connection: Connection, prefix: str
+) -> None:
+    sid = await connection.subscribe_direct(prefix, CallRecorder())
+    await connection.flush()
+
+    def read(size: int) -> bool:
+        head = b"MSG %s %d %d\r\n" % (prefix.encode(), sid, size - 100)
+        frame = head + b"x" * (size - 100) + b"\r\n"
+        assert connection._dispatch_chunk(frame) == b""
+        return connection.is_behind
+
+    full = READ_BYTES + 200
+    assert [read(full) for _ in range(BEHIND_BYTES // READ_BYTES)] == [False] * 3 + [True]
+    assert [read(full), read(1_000), read(full)] == [True, False, False]
 
 
 async def test_a_request_is_answered_over_the_same_connection(

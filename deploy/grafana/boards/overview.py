@@ -203,6 +203,18 @@ PROCESS = Row(
             (rate("router_gc_collections_total", "generation"), "generation {{generation}}"),
         ),
         panel(
+            "Stalls",
+            "Callbacks that held the loop for 5 ms or longer, and all messages waited.",
+            "reqps",
+            (rate("router_loop_stalls_total", "callback"), "{{callback}}"),
+        ),
+        panel(
+            "Stalled time",
+            "The part of the time for which such callbacks held it.",
+            "percentunit",
+            (rate("router_loop_stall_seconds_total", "callback"), "{{callback}}"),
+        ),
+        panel(
             "Open files",
             "Sockets are files.",
             "short",

@@ -36,6 +36,7 @@ from router.core.ids import random_tokens
 from router.delivery.wire import denials, tls
 from router.delivery.wire.frames import (
     LAST_CLOSE_S,
+    READ_BYTES,
     DirectTransport,
     FrameParser,
     Headers,
@@ -49,7 +50,8 @@ OnMessage = Callable[[str, str, bytes, Headers | None], None]  # subject, reply,
 # subject, reply, data, header block, as they came
 OnRawMessage = Callable[[bytes, bytes, bytes, bytes | None], None]
 
-MAX_READ_BYTES = 256 * 1024  # asyncio's transports read so much from the socket at once
+# reads that were as large as they can be, in a row, and held so much: more bytes wait in the socket
+BEHIND_BYTES = 256 * 1024
 # header blocks of requests that were heard and not pulled yet; a later one is parsed again
 MAX_HEADS = 1024
 MAX_HEAD_BYTES = 1024  # of one
@@ -93,8 +95,8 @@ class Connection(ReconnectingClient):
         self._will_write = False  # a call of `_write` is scheduled
         # a callback of this chunk has: what the task publishes goes out with what the callbacks did
         self.has_woken_task = False
-        # the newest chunk was as large as a read can be, so more bytes wait in the socket
-        self.is_behind = False
+        self.is_behind = False  # requests come faster than they are read
+        self._full_bytes = 0  # of the newest reads, if each was as large as it can be
         self.on_fault: Callable[[BaseException], None] = lambda _: None
         # whether another connection to the same servers is opened
         self.can_open_another: Callable[[], Awaitable[bool]] = _open_none
@@ -267,7 +269,8 @@ class Connection(ReconnectingClient):
         """
         if not self.is_connected:
             return data
-        self.is_behind = len(data) >= MAX_READ_BYTES
+        self._full_bytes = self._full_bytes + len(data) if len(data) >= READ_BYTES else 0
+        self.is_behind = self._full_bytes >= BEHIND_BYTES
         wire = self._wire
         data = wire.feed(data)
         self._will_write = True

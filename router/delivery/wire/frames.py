@@ -263,6 +263,9 @@ def _read_odd_lines(text: str) -> Iterator[tuple[str, str]]:
 # asyncio flushes a closed transport for as long as the peer lets it wait.
 RECONNECT_CLOSE_S = 0.5  # the server seems to be gone
 LAST_CLOSE_S = 10.0  # a slow link may need it for the last messages
+# In one read, and handled in one callback: asyncio's own 256 KiB are hundreds of requests, which
+# hold the loop, and each other's answers, for 10 ms and longer.
+READ_BYTES = 64 * 1024
 Hear = Callable[[bytes], bytes]  # takes a chunk, returns the bytes for the reader
 
 
@@ -310,6 +313,7 @@ class DirectTransport(TcpTransport):
             transport, _ = await asyncio.get_running_loop().create_connection(
                 lambda: protocol, uri.hostname or "", uri.port or 0
             )
+        transport.max_size = READ_BYTES
         self._stand_on(protocol, transport)
         self._bare_io_reader, self._bare_io_writer = self._io_reader, self._io_writer
 

@@ -1,7 +1,8 @@
 """What an operator reads: log events, metrics, health pages and traces.
 
 events logs log_sink                  log lines: their names, their form, their limits
-instruments metrics                   metrics: the instruments, bounded labels, every metric by name
+instruments metrics loop_stalls       metrics: the instruments, bounded labels, every metric by
+                                      name; what holds the event loop
 exposition http                       the pages /metrics, /healthz and /readyz; how many connections
                                       that port takes, and for how long
 tracing tracing_setup                 spans around handlers, calls and what they publish; none

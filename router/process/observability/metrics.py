@@ -415,6 +415,20 @@ class Metrics:
             "generation",
             kind="counter",
         )
+        self.loop_stalls = CallbackGauge(
+            "router_loop_stalls_total",
+            "Callbacks that held the event loop for 5 ms or longer, by name",
+            "callback",
+            kind="counter",
+            aggregation=Aggregation.SUM,
+        )
+        self.loop_stall_seconds = CallbackGauge(
+            "router_loop_stall_seconds_total",
+            "Seconds for which they held it",
+            "callback",
+            kind="counter",
+            aggregation=Aggregation.SUM,
+        )
         failing = "1 while a background task of this process fails, and for a minute after"
         self.helper_failing = CallbackGauge("router_helper_failing", failing, "helper")
         lost = (

@@ -21,7 +21,7 @@ from collections.abc import Callable
 import msgspec
 
 from router.core.errors import Misconfigured, RouterError, describe_causes
-from router.process.ipc import Ipc
+from router.process.child_process import Ipc
 from router.process.observability import configure, events, logs
 from router.process.observability.tracing_setup import export_spans
 from router.serve.fleet.ipc import (

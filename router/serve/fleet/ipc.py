@@ -6,7 +6,7 @@ child     ChildStarted  requests are answered           ChildStatus   an answer,
                                                         before the end
           ChildFailed   the child ends, and why
 
-`process.ipc` carries them.
+`process.child_process` carries them.
 """
 
 from __future__ import annotations

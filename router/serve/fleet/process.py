@@ -21,7 +21,7 @@ import msgspec
 from router.config import Settings
 from router.core.clock import Clock, steady
 from router.core.errors import Misconfigured, RouterError
-from router.process.ipc import Ipc
+from router.process.child_process import Ipc
 from router.process.observability import ReadinessCheck, events, logs
 from router.process.observability.exposition import Snapshot, process_families
 from router.serve.fleet.ipc import (

@@ -71,6 +71,8 @@ BESIDE = {
     "router_partition_attended": ("partition",),
     "router_asyncio_tasks": (),
     "router_gc_collections_total": ("generation",),
+    "router_loop_stalls_total": ("callback",),
+    "router_loop_stall_seconds_total": ("callback",),
     "router_log_lines_lost_total": (),
     "router_acks_uncorrelated_total": (),
     "router_results_conflict_total": (),

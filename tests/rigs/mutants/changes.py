@@ -90,11 +90,18 @@ def find_changes(text: str, file: str) -> list[Change]:
             numbers[id(slot.parent)],
             (slot, node, around),
             (kind, new),
-            at_import=not around.in_function or around.place[0] in called,
+            at_import=is_at_import(around, called),
         )
         for slot, node, around in walk(tree, Surroundings())
         for kind, new in vary(slot, node, around)
     ]
+
+
+def is_at_import(around: Surroundings, called: set[str]) -> bool:
+    """Whether the import of the file may run it. A lambda outside of every function may be called
+    at once, as the key of a sort is.
+    """
+    return not around.in_function or not around.place or around.place[0] in called
 
 
 def make_change(

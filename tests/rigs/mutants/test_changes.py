@@ -81,6 +81,11 @@ def test_so_is_a_function_that_the_import_calls() -> None:
     assert changes == {"return g() + 1": True, "return 2": True, "return 3": False}
 
 
+def test_so_is_a_lambda_outside_of_every_function() -> None:
+    text = "A = sorted(B, key=lambda b: b + 1)\n"
+    assert {change.at_import for change in find_changes(text, "a.py")} == {True}
+
+
 def test_a_judged_mutant_is_known_by_its_text_wherever_it_stands(tmp_path: Path) -> None:
     (tmp_path / "judged.toml").write_text(
         '[[judged]]\nfile = "a.py"\nplace = "f"\nbefore = "return 1"\nafter = "return 2"\n'

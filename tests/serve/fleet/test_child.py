@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from router.config import Settings
-from router.process.ipc import Ipc
+from router.process.child_process import Ipc
 from router.serve.fleet import child
 from router.serve.fleet.ipc import (
     ChildFailed,

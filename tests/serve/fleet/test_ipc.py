@@ -8,7 +8,7 @@ import time
 
 import msgspec
 
-from router.process.ipc import Ipc
+from router.process.child_process import Ipc
 from router.process.observability import Metrics, ReadinessCheck
 from router.serve.fleet.ipc import (
     ChildFailed,

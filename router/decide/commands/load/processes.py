@@ -36,8 +36,7 @@ from router.decide.commands.load.loops import Loop, LoopPlan, make_loop
 from router.decide.commands.load.tally import LoadTally
 from router.delivery.settings import NatsConfig
 from router.delivery.wire.connection import Connection
-from router.process.child_process import stop_process
-from router.process.ipc import Ipc
+from router.process.child_process import Ipc, stop_process
 
 PROGRAM = ("-m", "router.decide.commands.load.processes")
 STDERR = 2
