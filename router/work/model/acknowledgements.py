@@ -76,10 +76,7 @@ class RecentAcknowledgements:
         known one out.
         """
         key, now = f"{status} {assignment_id}", self._clock()
-        if self._told.get(key, now):
-            return True
-        self._told.put(key, True, now + self._keep_s, now, owner=owner)
-        return False
+        return self._told.get_or_put(key, True, now + self._keep_s, now, owner=owner) is not None
 
 
 class AcknowledgementHandler:
