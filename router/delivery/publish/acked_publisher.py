@@ -146,7 +146,9 @@ class AckedPublisher:
         """Publish effects. `callback` is called once, later, never inside this call."""
         now = self._now()
         if len(effects) == 1:  # nearly always
-            self._publish(PendingPublish(effects[0], now, callback))
+            pending = PendingPublish(effects[0], now, callback)
+            if self._is_needed(pending):
+                self._carry(pending)
             return
         self._publish_group(effects, callback, now)
 
@@ -159,22 +161,17 @@ class AckedPublisher:
     ) -> None:
         group = PublishGroup(len(effects), callback)
         for place, effect in enumerate(effects):
-            self._publish(PendingPublish(effect, now, partial(group.take, place)))
+            pending = PendingPublish(effect, now, partial(group.take, place))
+            if self._is_needed(pending):
+                self._carry(pending)
 
-    def _publish(self, pending: PendingPublish) -> None:
-        known_effects = self._known_effects
-        if (
-            known_effects is None
-            or not pending.effect.owner
-            or self._is_needed(pending, known_effects)
-        ):
-            self._carry(pending)
-
-    def _is_needed(self, pending: PendingPublish, known_effects: KnownEffects) -> bool:
+    def _is_needed(self, pending: PendingPublish) -> bool:
         """Whether the effect must be published. If an earlier copy is stored or on its way, that
         copy's publish ack is used.
         """
-        effect = pending.effect
+        effect, known_effects = pending.effect, self._known_effects
+        if known_effects is None or not effect.owner:
+            return True
         if (
             publish_ack := known_effects.publish_ack_of(
                 effect, self._connection.reconnect_count, pending.sent_at
