@@ -241,8 +241,10 @@ class FirstResults:
         self._on_first = on_first
         self._taught: PartedCache[int, bool] = PartedCache(100_000)
 
-    def learn_from(self, assignment: Assignment, result: ExecResult) -> None:
-        """Move the provider's figures if this is the assignment's first result."""
+    def learn_from(self, assignment: Assignment, result: ExecResult, listed_cost: float) -> None:
+        """Move the provider's figures if this is the assignment's first result. `listed_cost`: its
+        `expected_cost`.
+        """
         now, key = steady(), hash(assignment.assignment_id)
         if self._taught.get_or_put(key, True, now + DAY_S, now) is not None:
             return
@@ -255,7 +257,7 @@ class FirstResults:
             error_code=result.error_code,
             retry_after_ms=result.retry_after_ms,
             assignment_id=assignment.assignment_id,
-            listed_cost=assignment.expected_cost,
+            listed_cost=listed_cost,
         )
         self._on_first(assignment, result)
 

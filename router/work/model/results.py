@@ -235,9 +235,9 @@ class ResultsHandler:
         if self._tenants_allowed and not self._is_served(assignment.tenant_id):
             return FOREIGN_TENANT_RETRY
         self._on_finished(assignment.assignment_id)
-        event = make_bill(
-            result, assignment, self._bound.find(assignment), first_stored_ms(message)
-        )
+        listed_cost = assignment.expected_cost
+        bound = self._bound.find_of(listed_cost)
+        event = make_bill(result, assignment, bound, first_stored_ms(message))
         event_id = identity(event)
         seen = self._recent.compare(event_id, event, message)
         if seen is FIRST:
@@ -247,7 +247,9 @@ class ResultsHandler:
         if seen is FIRST or seen is Repetition.LATER:
             self._compare_words(event, result)
         self._lessons.learn_from(
-            assignment, result if event.told_cost is None else replace(result, cost=event.cost)
+            assignment,
+            result if event.told_cost is None else replace(result, cost=event.cost),
+            listed_cost,
         )
         if self._usage_subject is None:
             return NOTHING_TO_STORE
