@@ -40,7 +40,10 @@ def _read_time(sent: Received, name: str) -> int:
 
 
 _PLAIN_TIME = kind.PlainForm(
-    type=int, value="body.$ or first", is_usual=f"0 <= $ <= {MAX_INT64}", is_filled=True
+    type=int,
+    value="body.$ or first_stored_ms(message)",
+    is_usual=f"0 <= $ <= {MAX_INT64}",
+    is_filled=True,
 )
 _TIME = kind.FieldKind(refer("rounded"), _read_time, plain=_PLAIN_TIME)
 _SINCE = "milliseconds since the epoch; the time of its storing if absent"

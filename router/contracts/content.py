@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -108,10 +109,6 @@ def _read_double(text: str) -> float | orjson.Fragment:
     return value if isfinite(value := float(text)) else orjson.Fragment(text)
 
 
-def _order(value: object) -> bytes:
-    return orjson.dumps(value, default=_to_plain, option=orjson.OPT_SORT_KEYS)
-
-
 def _drop_trace_fields(part: dict[str, object]) -> None:
     """In place: what was just read belongs to this call alone."""
     if not TRACE_FIELDS.isdisjoint(part):
@@ -132,3 +129,7 @@ def _to_plain(value: object) -> object:
     if isinstance(value, bytes):
         return text_of(value)
     raise TypeError(type(value).__name__)
+
+
+# JSON with its keys in order, without a frame of its own
+_order = partial(orjson.dumps, default=_to_plain, option=orjson.OPT_SORT_KEYS)

@@ -21,6 +21,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
@@ -103,27 +104,30 @@ def dump_json(
     """A `msgspec.Raw` is JSON, and stands as it is. Raises TypeError for what JSON cannot say; NaN
     and infinity become null.
     """
-
-    def write_other(other: Any) -> Any:
-        if isinstance(other, WrittenNumber):
-            return orjson.Fragment(other.text)
-        if isinstance(other, Mapping):
-            return dict(other)
-        if isinstance(other, Decimal) and other.is_finite():
-            return orjson.Fragment(str(other))
-        if isinstance(other, msgspec.Raw):
-            load_json(bytes(other))  # orjson would write what is no JSON, too
-            return orjson.Fragment(bytes(other))
-        if default is not None:
-            return default(other)
-        raise TypeError(f"{type(other).__name__} is nothing that JSON can say")
-
+    # no function of its own for each value: this is called once a message
+    write_other = partial(_write_other, default)
     try:
         return orjson.dumps(value, write_other, option)
     except orjson.JSONEncodeError:
         if (prepared := _write_long_numbers(value)) is value:
             raise
         return orjson.dumps(prepared, write_other, option)
+
+
+def _write_other(default: Callable[[Any], Any] | None, other: Any) -> Any:
+    """What orjson does not know."""
+    if isinstance(other, WrittenNumber):
+        return orjson.Fragment(other.text)
+    if isinstance(other, Mapping):
+        return dict(other)
+    if isinstance(other, Decimal) and other.is_finite():
+        return orjson.Fragment(str(other))
+    if isinstance(other, msgspec.Raw):
+        load_json(bytes(other))  # orjson would write what is no JSON, too
+        return orjson.Fragment(bytes(other))
+    if default is not None:
+        return default(other)
+    raise TypeError(f"{type(other).__name__} is nothing that JSON can say")
 
 
 def may_lose_digits(data: bytes) -> bool:

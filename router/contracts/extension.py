@@ -41,7 +41,6 @@ from router.contracts.raw_json import (
     MAX_DIGITS,
     NULL,
     RawJson,
-    check_text,
     has_endless_number,
     has_long_integer,
     payload_of,
@@ -248,7 +247,8 @@ def _decode(decoder: msgspec.json.Decoder[Any], data: bytes, most: int = MAX_PAY
         if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_deeper(data, MAX_DEPTH):
             raise InvalidExtensionMessage(f"nested deeper than {MAX_DEPTH}")
     try:
-        check_text(data)
+        # `check_text` in place: once an answer
+        data.isascii() or data.decode()
         value = decoder.decode(data)
     except UNREADABLE_ERRORS as exc:
         raise InvalidExtensionMessage(
@@ -277,14 +277,14 @@ def _build_message(wire: ExtensionMessageWire) -> ExtensionMessage:
     UTF-8).
     """
     written = RawJson(bytes(wire.payload))
-    payload: RawJson | bytes = written
+    payload: RawJson | bytes | None = None if written.data == NULL.data else written
     if wire.payload_encoding is not None:
         try:
             payload = payload_of(bytes_of(written.read(), wire.payload_encoding))
         except (ValueError, TypeError, AttributeError) as exc:
             raise InvalidExtensionMessage("payload: is not what payload_encoding says") from exc
     return ExtensionMessage(
-        payload=None if payload == NULL else payload,
+        payload=payload,
         message_type=wire.message_type,
         message_id=wire.message_id,
         payload_ref=wire.payload_ref,

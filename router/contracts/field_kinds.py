@@ -29,7 +29,7 @@ class PlainForm(Struct, frozen=True, kw_only=True):
     """How a fast reader takes a field of one kind (`message_spec`).
 
     msgspec checks `type` while it parses. `value` and `is_usual` are Python: the value, from
-    `body.$`, `first` and `limits`; and what holds of a usual one, which is `$`. Without a `value`
+    `body.$`, `message` and `limits`; and what holds of a usual one, which is `$`. Without a `value`
     it is the body's. `names`: what both call.
 
     A value that is not usual goes to `FieldKind.read`, which must read a usual one alike.

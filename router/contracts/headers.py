@@ -127,12 +127,9 @@ _MOST_DIGITS = 15
 
 def first_stored_ms(message: Message) -> int:
     """Milliseconds since the epoch."""
+    stored_ms = message.stored_ns // 1_000_000
     text = message.headers.get(FIRST_STORED)
-    return (
-        message.stored_ms
-        if text is None
-        else min(read_first_stored(text) or message.stored_ms, message.stored_ms)
-    )
+    return stored_ms if text is None else min(read_first_stored(text) or stored_ms, stored_ms)
 
 
 def read_first_stored(text: str) -> int | None:

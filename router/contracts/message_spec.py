@@ -230,7 +230,7 @@ _ABSENT = Raw(b"null")
 _BEGIN = (
     "body = decode_plain(message, limits, decode)",
     "if body is None: return None",
-    "headers, first = message.headers, first_stored_ms(message)",
+    "headers = message.headers",
     "tenant_id, trace_id, msg_id = "
     "headers.get('tenant_id'), headers.get('trace_id'), headers.get('Nats-Msg-Id')",
 )

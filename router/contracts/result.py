@@ -141,9 +141,9 @@ class PlainJob(Struct, forbid_unknown_fields=True, gc=False):
 _PLAIN_COST = kind.PlainForm(type=float, value="body.$ + 0.0", is_usual="0 <= $ <= limits.max_cost")
 _PLAIN_TIMESTAMP = kind.PlainForm(
     type=kind.PLAIN_WHOLE,
-    value="body.$ or first",
+    value="body.$ or first_stored_ms(message)",
     is_usual="message.stored_ms - limits.max_timestamp_age_ms "
-    "<= $ <= first + limits.max_timestamp_ahead_ms",
+    "<= $ <= first_stored_ms(message) + limits.max_timestamp_ahead_ms",
     is_filled=True,
 )
 _PLAIN_TYPE = kind.PlainForm(

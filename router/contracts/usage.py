@@ -123,7 +123,7 @@ def identity(event: UsageEvent) -> str:
     """The event's own, else `usage:` and 32 hex of sha256 over the compact JSON array [tenant_id,
     assignment_id or request_id, status].
     """
-    return event.event_id or identity_of(
+    return event.event_id or derive_identity(
         event.tenant_id, event.assignment_id or event.request_id, event.status
     )
 

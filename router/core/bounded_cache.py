@@ -86,8 +86,8 @@ class BoundedCache(Generic[K, V]):
         self._entries.move_to_end(key)
         return entry.value
 
-    def put(
-        self, key: K, value: V, until: float, now: float, *, owner: str = "", weight: int = 1
+    def put(  # noqa: PLR0917 - once a message, by a part without names
+        self, key: K, value: V, until: float, now: float, owner: str = "", weight: int = 1
     ) -> None:
         if key in self._entries:  # seldom
             self.remove(key)
@@ -192,15 +192,37 @@ class PartedCache(Generic[K, V]):
         ]
 
     def get(self, key: K, now: float) -> V | None:
-        return self._parts[hash(key) % self._count].get(key, now)
+        # `BoundedCache.get` in place, as `peek` below: both are asked once a message
+        part = self._parts[hash(key) % self._count]
+        entry = part._entries.get(key)
+        if entry is None:
+            return None
+        if entry.until <= now:
+            part.remove(key)
+            return None
+        part._entries.move_to_end(key)
+        return entry.value
+
+    def get_or_put(
+        self, key: K, value: V, until: float, now: float, *, owner: str = ""
+    ) -> V | None:
+        """As `get`; where there is no value, this one is kept from now on, and None is returned."""
+        part = self._parts[hash(key) % self._count]
+        entry = part._entries.get(key)
+        if entry is not None and entry.until > now:
+            part._entries.move_to_end(key)
+            return entry.value
+        part.put(key, value, until, now, owner, 1)
+        return None
 
     def put(
         self, key: K, value: V, until: float, now: float, *, owner: str = "", weight: int = 1
     ) -> None:
-        self._parts[hash(key) % self._count].put(key, value, until, now, owner=owner, weight=weight)
+        self._parts[hash(key) % self._count].put(key, value, until, now, owner, weight)
 
     def peek(self, key: K, now: float) -> V | None:
-        return self._parts[hash(key) % self._count].peek(key, now)
+        entry = self._parts[hash(key) % self._count]._entries.get(key)
+        return entry.value if entry is not None and entry.until > now else None
 
     def find_expiry(self, key: K) -> float:
         return self._parts[hash(key) % self._count].find_expiry(key)

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 
 from msgspec import Struct
 
@@ -197,10 +198,10 @@ class AssignmentStore:
 
     def create(self, key: str, new: NewAssignment) -> Deferred[bytes]:
         created = self._creator.create(key, new.data)
-        created.add_callback(lambda stored: self._keep(stored, new))
+        created.add_callback(partial(self._keep, new))
         return created
 
-    def _keep(self, stored: bytes | BaseException, new: NewAssignment) -> None:
+    def _keep(self, new: NewAssignment, stored: bytes | BaseException) -> None:
         if stored == new.data:
             self._assignments.keep(new.known)
             self._on_assigned(new.known.tenant_id, new.known.provider_id, new.known.assignment_id)

@@ -208,3 +208,19 @@ def test_an_owner_keeps_its_share_of_the_whole_however_it_falls_into_parts() -> 
     for number in range(8 * PART):
         memory.put(f"loud {number}", number, TTL_S, 0.0, owner="loud")
     assert [memory.peek(f"quiet {number}", 0.0) for number in range(share)] == list(range(share))
+
+
+def test_what_is_there_is_returned_and_else_the_new_value_is_kept() -> None:
+    memory: PartedCache[str, int] = PartedCache(3)
+    assert memory.get_or_put("a", 1, TTL_S, 0.0) is None
+    assert memory.get_or_put("a", 2, 2 * TTL_S, 1.0) == 1
+    # its time is over: the next one is kept, under the same key once
+    assert memory.get_or_put("a", 3, 3 * TTL_S, TTL_S) is None
+    assert (memory.get("a", TTL_S), len(memory)) == (3, 1)
+
+
+def test_what_is_asked_for_is_the_most_recently_used() -> None:
+    memory: PartedCache[str, int] = PartedCache(2)
+    for key in ("a", "b", "a", "c"):
+        memory.get_or_put(key, 1, TTL_S, 0.0, owner="o")
+    assert list(memory.list_keys()) == [["a", "c"]]

@@ -120,7 +120,7 @@ def test_of_a_service_that_is_down_two_openings_are_kept_however_many_tenants_th
     openings = Openings()
     for number in range(1000):
         openings.add(f"t{number}", float(number))
-    assert len(openings._until) == 2
+    assert len(openings.until) == 2
     assert (openings.is_failing(997.0), openings.is_failing(998.0)) == (True, False)
 
 

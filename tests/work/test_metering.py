@@ -133,9 +133,8 @@ def test_a_cost_above_the_bound_is_booked_at_it_and_kept_beside(
 # None: 0.01, by its decision
 @pytest.mark.parametrize(("listed", "bound"), [(0.02, 2.0), (0.0, 0.01), (1e-6, 0.01), (None, 1.0)])
 def test_the_bound_follows_from_what_the_policy_expects(listed: float | None, bound: float) -> None:
-    assert CostBound(ResultsConfig()).find(an_assignment(listed_cost=listed)) == pytest.approx(
-        bound
-    )
+    expected = an_assignment(listed_cost=listed).expected_cost
+    assert CostBound(ResultsConfig()).find_of(expected) == pytest.approx(bound)
 
 
 @pytest.mark.parametrize(

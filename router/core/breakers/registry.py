@@ -39,27 +39,26 @@ class Openings:
     until when. Never more than two.
     """
 
-    __slots__ = ("_until",)
+    __slots__ = ("until",)
 
     def __init__(self) -> None:
-        self._until: dict[str, float] = {}
+        self.until: dict[str, float] = {}  # nearly always empty: a call looks before it asks
 
     def add(self, tenant_id: str, until: float) -> None:
-        self._until.pop(tenant_id, None)
-        self._until[tenant_id] = until
-        while len(self._until) > ENOUGH_TENANTS:
-            del self._until[next(iter(self._until))]
+        self.until.pop(tenant_id, None)
+        self.until[tenant_id] = until
+        while len(self.until) > ENOUGH_TENANTS:
+            del self.until[next(iter(self.until))]
 
     def remove(self, tenant_id: str) -> None:
-        self._until.pop(tenant_id, None)
+        self.until.pop(tenant_id, None)
 
     def clear(self) -> None:
-        if self._until:
-            self._until.clear()
+        self.until.clear()
 
     def is_failing(self, now: float) -> bool:
         """Whether the service, and not one tenant's requests, is at fault."""
-        return len(self._until) == ENOUGH_TENANTS and min(self._until.values()) > now
+        return len(self.until) == ENOUGH_TENANTS and min(self.until.values()) > now
 
 
 class TenantBreaker(CircuitBreaker):
@@ -80,12 +79,15 @@ class TenantBreaker(CircuitBreaker):
         self.is_tenants = False  # the last failure may have been of the tenant's own making
 
     def acquire(self, permit_s: float) -> CallPermit | None:
-        if self.state == CLOSED and self._openings.is_failing(self._now()):
+        if self.state != CLOSED:
+            return super().acquire(permit_s)
+        if self._openings.until and self._openings.is_failing(self._now()):
             return None
-        return super().acquire(permit_s)
+        return self._shared_permit
 
     def record_success(self, permit: CallPermit, latency_ms: float) -> None:
-        self._openings.clear()
+        if self._openings.until:
+            self._openings.clear()
         super().record_success(permit, latency_ms)
 
     def record_failure(self, permit: CallPermit, *, is_tenants: bool = False) -> None:

@@ -231,7 +231,11 @@ class PolicyDecider:
             limited = self.check_rate(policy, request, call.started)
             if limited is not None:
                 return limited
-        answer = self.choose(policy, request, call.started, call.previous)
+        try:  # `choose` in place: once a message
+            answer = self._choose(policy, request, call.started, call.previous)
+        except LeaseShort:
+            self._rates.give_back(policy, request.tenant_id, call.started)
+            raise
         if policy.arm is not None:
             self.count_arm(policy, call, answer)
         return answer

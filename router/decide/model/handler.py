@@ -230,7 +230,7 @@ class DecideHandler:
     ) -> Refusal | Awaitable[PipelineResult]:
         """The policy's pipeline around its decision; its time runs from the start of handling."""
         decider, request, message = self._decider, call.request, call.message
-        if policy.refusal is None:
+        if policy.refusal is None and policy.rate_limit is not None:
             limited = decider.check_rate(policy, request, call.started)
             if limited is not None:
                 return limited

@@ -146,7 +146,9 @@ class AckedPublisher:
         """Publish effects. `callback` is called once, later, never inside this call."""
         now = self._now()
         if len(effects) == 1:  # nearly always
-            self._publish(PendingPublish(effects[0], now, callback))
+            pending = PendingPublish(effects[0], now, callback)
+            if self._is_needed(pending):
+                self._carry(pending)
             return
         self._publish_group(effects, callback, now)
 
@@ -159,22 +161,17 @@ class AckedPublisher:
     ) -> None:
         group = PublishGroup(len(effects), callback)
         for place, effect in enumerate(effects):
-            self._publish(PendingPublish(effect, now, partial(group.take, place)))
+            pending = PendingPublish(effect, now, partial(group.take, place))
+            if self._is_needed(pending):
+                self._carry(pending)
 
-    def _publish(self, pending: PendingPublish) -> None:
-        known_effects = self._known_effects
-        if (
-            known_effects is None
-            or not pending.effect.owner
-            or self._is_needed(pending, known_effects)
-        ):
-            self._carry(pending)
-
-    def _is_needed(self, pending: PendingPublish, known_effects: KnownEffects) -> bool:
+    def _is_needed(self, pending: PendingPublish) -> bool:
         """Whether the effect must be published. If an earlier copy is stored or on its way, that
         copy's publish ack is used.
         """
-        effect = pending.effect
+        effect, known_effects = pending.effect, self._known_effects
+        if known_effects is None or not effect.owner:
+            return True
         if (
             publish_ack := known_effects.publish_ack_of(
                 effect, self._connection.reconnect_count, pending.sent_at
@@ -285,19 +282,18 @@ class AckedPublisher:
         self, subject: bytes, _reply: bytes, data: bytes, head: bytes | None
     ) -> None:
         try:
-            self._take_publish_ack(subject.decode("utf-8", "replace"), data, head)
+            inbox = subject.decode("utf-8", "replace")
+            pending = self._pending.pop(inbox, None)
+            if pending is not None:
+                self._on_answer(pending, data, head)
+            else:
+                self._on_probe_answer(inbox, data, head)
         except (Exception, asyncio.CancelledError) as exc:  # the reader must go on
             self._connection.on_fault(exc)
 
-    def _take_publish_ack(self, inbox: str, data: bytes, head: bytes | None) -> None:
-        pending = self._pending.pop(inbox, None)
-        if pending is not None:
-            self._on_answer(pending, data, head)
-        elif (
-            (probe := self._probes.pop(inbox)) is not None
-            and probe.inbox in self._pending
-            and _is_about_first(data)
-        ):
+    def _on_probe_answer(self, inbox: str, data: bytes, head: bytes | None) -> None:
+        probe = self._probes.pop(inbox)
+        if probe is not None and probe.inbox in self._pending and _is_about_first(data):
             self._on_answer(self._pending.pop(probe.inbox), data, head)
             self._send_again(self._list_lost(probe), self._now())
 
@@ -367,7 +363,10 @@ class AckedPublisher:
         if self._known_effects is not None and pending.effect.owner:
             others = self._remove_owned(pending)
             self._known_effects.keep(pending.effect, publish_ack, self._now())
-        self._tell(pending.callback, (publish_ack,))
+        try:  # `_tell` in place: once a message
+            pending.callback((publish_ack,))
+        except (Exception, asyncio.CancelledError) as exc:
+            self._connection.on_fault(exc)
         for callback in others:
             self._tell(callback, (replace(publish_ack, is_duplicate=True),))
 

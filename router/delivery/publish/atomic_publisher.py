@@ -121,16 +121,13 @@ def encode_batch(
     in_batch = f"Nats-Batch-Id: {name}\r\nNats-Batch-Sequence: ".encode()
     *others, last = effects
     for number, effect in enumerate(others, 1):
-        head = _open_head(effect)
+        # without the empty line at its end
+        head = head_with_id(effect.headers, effect.id)[:-2]
         yield effect.subject, effect.data, "", b"%b%b%d\r\n\r\n" % (head, in_batch, number)
     crashpoint("batch_open")
-    commit = b"%b%b%d\r\nNats-Batch-Commit: 1\r\n\r\n" % (_open_head(last), in_batch, len(effects))
+    head = head_with_id(last.headers, last.id)[:-2]
+    commit = b"%b%b%d\r\nNats-Batch-Commit: 1\r\n\r\n" % (head, in_batch, len(effects))
     yield last.subject, last.data, inbox, commit
-
-
-def _open_head(effect: Effect) -> bytes:
-    """The effect's headers and its id, without the empty line at their end."""
-    return head_with_id(effect.headers, effect.id)[:-2]
 
 
 def read_batch_ack(

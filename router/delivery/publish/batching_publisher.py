@@ -151,20 +151,17 @@ class BatchingPublisher(AckedPublisher):
         stream = self._find(pending.effect.subject)
         if stream is None or not (stream.is_dear or stream.batch is not None or stream.waiting):
             self._send(pending)
-        elif self._is_large(pending.effect) and self._is_too_large(pending.effect):
+        # only then is it worth a look at its headers
+        elif len(pending.effect.data) > self._connection.max_payload // 2 and self._is_too_large(
+            pending.effect
+        ):
             self._reject_too_large(pending)
-        else:
-            self._hold(stream, pending)
-
-    def _is_large(self, effect: Effect) -> bool:
-        return len(effect.data) > self._connection.max_payload // 2
-
-    def _hold(self, stream: EffectStream, pending: PendingPublish) -> None:
-        stream.waiting.append(pending)
-        if stream.release is None:
-            stream.release = asyncio.get_running_loop().call_later(
-                stream.costs.hold_s, self._release, stream
-            )
+        else:  # it waits for company
+            stream.waiting.append(pending)
+            if stream.release is None:
+                stream.release = asyncio.get_running_loop().call_later(
+                    stream.costs.hold_s, self._release, stream
+                )
 
     def _release(self, stream: EffectStream) -> None:
         stream.release = None
@@ -258,15 +255,14 @@ class BatchingPublisher(AckedPublisher):
         """What goes into the next batch, and what waits on. What the headers of a batch would make
         too large goes by itself.
         """
-        size = 0
+        size, large_bytes = 0, self._connection.max_payload // 2
         for place, pending in enumerate(waiting[: MAX_BATCH + 1]):
-            size += len(pending.effect.data)
+            own_size = len(pending.effect.data)
+            size += own_size
             if (
                 place == MAX_BATCH
                 or size > MAX_BATCH_BYTES
-                or (
-                    self._is_large(pending.effect) and self._is_too_large(pending.effect, HEAD_ROOM)
-                )
+                or (own_size > large_bytes and self._is_too_large(pending.effect, HEAD_ROOM))
             ):
                 return waiting[: max(1, place)], waiting[max(1, place) :]
         return waiting, []

@@ -76,10 +76,7 @@ class RecentAcknowledgements:
         known one out.
         """
         key, now = f"{status} {assignment_id}", self._clock()
-        if self._told.get(key, now):
-            return True
-        self._told.put(key, True, now + self._keep_s, now, owner=owner)
-        return False
+        return self._told.get_or_put(key, True, now + self._keep_s, now, owner=owner) is not None
 
 
 class AcknowledgementHandler:
@@ -110,19 +107,22 @@ class AcknowledgementHandler:
         acknowledgement = reading.found
         if isinstance(acknowledgement, Fault):
             return Dead(acknowledgement)
-        if acknowledgement.tenant_id is not None and not self._is_served(acknowledgement.tenant_id):
+        if self._tenants_allowed and not self._is_served(acknowledgement.tenant_id):
             return FOREIGN_TENANT_RETRY
         return correlate(
             self._assignments,
             acknowledgement.assignment_id,
-            lambda assignment: self._conclude(acknowledgement, assignment),
+            self._conclude,
+            message,
+            acknowledgement,
         )
 
-    def _is_served(self, tenant_id: str) -> bool:
-        return not self._tenants_allowed or tenant_id in self._tenants_allowed
+    def _is_served(self, tenant_id: str | None) -> bool:
+        """Of some tenants alone. None: its assignment will tell."""
+        return tenant_id is None or tenant_id in self._tenants_allowed
 
     def _conclude(
-        self, acknowledgement: ExecAssignmentAck, assignment: Assignment | None
+        self, _: Message, acknowledgement: ExecAssignmentAck, assignment: Assignment | None
     ) -> Outcome:
         if assignment is None:
             self._meter.on_uncorrelated()
@@ -135,7 +135,7 @@ class AcknowledgementHandler:
             )
             if fault is not None:
                 return Dead(fault)
-            if not self._is_served(assignment.tenant_id):
+            if self._tenants_allowed and not self._is_served(assignment.tenant_id):
                 return FOREIGN_TENANT_RETRY
         is_repeated = self._recent.is_repeated(
             acknowledgement.assignment_id,

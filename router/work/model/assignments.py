@@ -8,6 +8,7 @@ A contradiction is forgery, an unknown assignment is accepted
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from math import inf
 from typing import Protocol, TypeVar
 
@@ -23,6 +24,7 @@ from router.core import ids
 from router.core.bounded_cache import BoundedCache, weight_of
 from router.core.deferred import Deferred
 from router.core.errors import Poison
+from router.core.message import Message
 from router.core.outcome import Fault, Outcome
 
 T = TypeVar("T")
@@ -124,19 +126,17 @@ def find_contradiction(
 def correlate(
     assignments: AssignmentLookup,
     assignment_id: str | None,
-    conclude: Callable[[Assignment | None], Outcome],
+    conclude: Callable[[Message, T, Assignment | None], Outcome],
+    message: Message,
+    read: T,
 ) -> Outcome | Awaitable[Outcome]:
-    """Return `conclude` of the assignment with this id, or of None: at once if the cache has it,
-    else as a `Deferred`.
+    """Return `conclude` of the message, of what was read of it, and of the assignment with this id,
+    or None: at once if the cache has it, else as a `Deferred`.
 
     The `Deferred` ends with BrokerUnavailable while the bucket cannot be reached: then the consumer
     waits and spends no attempt.
     """
-    if assignment_id is None:
-        return conclude(None)
-    assignment = assignments.recall(assignment_id)
-    return (
-        conclude(assignment)
-        if assignment is not None
-        else assignments.lookup(assignment_id, conclude)
-    )
+    assignment = assignments.recall(assignment_id) if assignment_id is not None else None
+    if assignment is None and assignment_id is not None:
+        return assignments.lookup(assignment_id, partial(conclude, message, read))
+    return conclude(message, read, assignment)

@@ -38,11 +38,6 @@ class CostBound:
     def __init__(self, settings: ResultsConfig) -> None:
         self.factor, self.floor = settings.cost_factor, settings.cost_floor
 
-    def find(self, assignment: Assignment) -> float:
-        # `find_of` in place: this is called once a result
-        bound = self.factor * assignment.expected_cost
-        return bound if bound > self.floor else self.floor
-
     def find_of(self, expected_cost: float) -> float:
         bound = self.factor * expected_cost
         return bound if bound > self.floor else self.floor

@@ -188,15 +188,11 @@ class RecentOutcomes:
         )
         place = hash((message.sequence, message.stored_ns))
         now = self._clock()
-        first = self._told.get(event_id, now)
+        digest = _OutcomeDigest(content, place, intern(event.status))
+        first = self._told.get_or_put(
+            event_id, digest, now + self._keep_s, now, owner=event.tenant_id
+        )
         if first is None:
-            self._told.put(
-                event_id,
-                _OutcomeDigest(content, place, intern(event.status)),
-                now + self._keep_s,
-                now,
-                owner=event.tenant_id,
-            )
             return FIRST
         if first.place == place:
             return Repetition.REDELIVERED
@@ -245,12 +241,13 @@ class FirstResults:
         self._on_first = on_first
         self._taught: PartedCache[int, bool] = PartedCache(100_000)
 
-    def learn_from(self, assignment: Assignment, result: ExecResult) -> None:
-        """Move the provider's figures if this is the assignment's first result."""
+    def learn_from(self, assignment: Assignment, result: ExecResult, listed_cost: float) -> None:
+        """Move the provider's figures if this is the assignment's first result. `listed_cost`: its
+        `expected_cost`.
+        """
         now, key = steady(), hash(assignment.assignment_id)
-        if self._taught.get(key, now) is not None:
+        if self._taught.get_or_put(key, True, now + DAY_S, now) is not None:
             return
-        self._taught.put(key, True, now + DAY_S, now)
         self._figures.observe(
             assignment.tenant_id,
             assignment.provider_id,
@@ -260,7 +257,7 @@ class FirstResults:
             error_code=result.error_code,
             retry_after_ms=result.retry_after_ms,
             assignment_id=assignment.assignment_id,
-            listed_cost=assignment.expected_cost,
+            listed_cost=listed_cost,
         )
         self._on_first(assignment, result)
 

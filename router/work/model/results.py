@@ -173,16 +173,15 @@ class ResultsHandler:
         result = reading.found
         if isinstance(result, Fault):
             return Dead(result)
-        if result.tenant_id is not None and not self._is_served(result.tenant_id):
+        if self._tenants_allowed and not self._is_served(result.tenant_id):
             return FOREIGN_TENANT_RETRY
         return correlate(
-            self._assignments,
-            _find_assignment_id(result),
-            lambda assignment: self._conclude(message, result, assignment),
+            self._assignments, _find_assignment_id(result), self._conclude, message, result
         )
 
-    def _is_served(self, tenant_id: str) -> bool:
-        return not self._tenants_allowed or tenant_id in self._tenants_allowed
+    def _is_served(self, tenant_id: str | None) -> bool:
+        """Of some tenants alone. None: its assignment will tell."""
+        return tenant_id is None or tenant_id in self._tenants_allowed
 
     def _conclude(
         self, message: Message, result: ExecResult, assignment: Assignment | None
@@ -218,9 +217,12 @@ class ResultsHandler:
         if isinstance(event, Fault):
             return Dead(event)
         event_id = identity(event)
-        if self._compare(message, event, event_id) is FIRST:
+        seen = self._recent.compare(event_id, event, message)
+        if seen is FIRST:
             self._meter.on_uncorrelated()
             self._meter.on_outcome(event.status, event.provider_id, is_known=False)
+        else:
+            self._count_again(seen)
         subject = self._usage_subject
         return (
             NOTHING_TO_STORE
@@ -230,20 +232,24 @@ class ResultsHandler:
 
     def _bill(self, message: Message, result: ExecResult, assignment: Assignment) -> Outcome:
         """Meter the outcome of an assignment: once, whatever else a worker says of it later."""
-        if result.tenant_id is None and not self._is_served(assignment.tenant_id):
+        if self._tenants_allowed and not self._is_served(assignment.tenant_id):
             return FOREIGN_TENANT_RETRY
         self._on_finished(assignment.assignment_id)
-        event = make_bill(
-            result, assignment, self._bound.find(assignment), first_stored_ms(message)
-        )
+        listed_cost = assignment.expected_cost
+        bound = self._bound.find_of(listed_cost)
+        event = make_bill(result, assignment, bound, first_stored_ms(message))
         event_id = identity(event)
-        seen = self._compare(message, event, event_id)
+        seen = self._recent.compare(event_id, event, message)
         if seen is FIRST:
             self._meter.on_outcome(event.status, event.provider_id, is_known=True)
+        else:
+            self._count_again(seen)
         if seen is FIRST or seen is Repetition.LATER:
             self._compare_words(event, result)
         self._lessons.learn_from(
-            assignment, result if event.told_cost is None else replace(result, cost=event.cost)
+            assignment,
+            result if event.told_cost is None else replace(result, cost=event.cost),
+            listed_cost,
         )
         if self._usage_subject is None:
             return NOTHING_TO_STORE
@@ -258,11 +264,9 @@ class ResultsHandler:
         mark = self._marks.find(assignment)
         return Done((effect,), then=then) if mark is None else _store_marked(mark, effect, then)
 
-    def _compare(self, message: Message, event: UsageEvent, event_id: str) -> Repetition:
-        seen = self._recent.compare(event_id, event, message)
-        if seen is not FIRST and seen is not Repetition.REDELIVERED:
+    def _count_again(self, seen: Repetition) -> None:
+        if seen is not Repetition.REDELIVERED:
             self._meter.on_duplicate(seen is Repetition.CONFLICT)
-        return seen
 
     def _compare_words(self, event: UsageEvent, result: ExecResult) -> None:
         if event.told_provider_id is not None:
