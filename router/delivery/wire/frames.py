@@ -313,7 +313,7 @@ class DirectTransport(TcpTransport):
             transport, _ = await asyncio.get_running_loop().create_connection(
                 lambda: protocol, uri.hostname or "", uri.port or 0
             )
-        transport.max_size = READ_BYTES
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # of selectors' transports
         self._stand_on(protocol, transport)
         self._bare_io_reader, self._bare_io_writer = self._io_reader, self._io_writer
 

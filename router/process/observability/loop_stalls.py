@@ -65,14 +65,14 @@ class _CallbackClock:
     def add(self, stalls: LoopStalls) -> None:
         self._told.append(stalls)
         if len(self._told) == 1:
-            self._run = asyncio.Handle._run  # type: ignore[attr-defined]
-            asyncio.Handle._run = self._make_timed(self._run)  # type: ignore[attr-defined]
+            self._run = asyncio.Handle._run
+            _set_run(self._make_timed(self._run))
             gc.callbacks.append(self._on_collection)
 
     def remove(self, stalls: LoopStalls) -> None:
         self._told.remove(stalls)
         if not self._told:
-            asyncio.Handle._run = self._run  # type: ignore[attr-defined]
+            _set_run(self._run)
             gc.callbacks.remove(self._on_collection)
 
     def _make_timed(
@@ -100,6 +100,10 @@ class _CallbackClock:
             self._collects_since = steady()
         else:
             self._collected_s += steady() - self._collects_since
+
+
+def _set_run(run: Callable[[asyncio.Handle], None]) -> None:
+    setattr(asyncio.Handle, "_run", run)  # noqa: B010 - mypy takes it for a method of another shape
 
 
 _clock = _CallbackClock()

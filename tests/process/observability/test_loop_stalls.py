@@ -97,7 +97,7 @@ def test_each_loop_has_its_own() -> None:
 
 
 async def test_in_whatever_order_they_end_asyncio_is_as_before() -> None:
-    before: Callable[[asyncio.Handle], None] = asyncio.Handle._run  # type: ignore[attr-defined]
+    before: Callable[[asyncio.Handle], None] = asyncio.Handle._run
     callbacks = list(gc.callbacks)
     first, second = LoopStalls(), LoopStalls()
     first_count, second_count = first.count(), second.count()
@@ -108,7 +108,7 @@ async def test_in_whatever_order_they_end_asyncio_is_as_before() -> None:
     second_count.__exit__(None, None, None)
     label = ("hold",)
     assert (label in first.counts, second.counts[label]) == (False, 1)
-    assert asyncio.Handle._run is before  # type: ignore[attr-defined]
+    assert asyncio.Handle._run is before
     assert gc.callbacks == callbacks
 
 
