@@ -264,7 +264,7 @@ def _read_odd_lines(text: str) -> Iterator[tuple[str, str]]:
 RECONNECT_CLOSE_S = 0.5  # the server seems to be gone
 LAST_CLOSE_S = 10.0  # a slow link may need it for the last messages
 # In one read, and handled in one callback: asyncio's own 256 KiB are hundreds of requests, which
-# hold the loop, and each other's answers, for 10 ms and longer.
+# hold the loop, and each other's answers, for 10 ms and longer. Under TLS asyncio's size stays.
 READ_BYTES = 64 * 1024
 Hear = Callable[[bytes], bytes]  # takes a chunk, returns the bytes for the reader
 

@@ -4,8 +4,8 @@ Every message of a process waits while one callback runs, so a stall is the firs
 slowest hundredth of the answers is late. To count them costs two readings of the clock a callback;
 a chunk of messages from the socket is one callback.
 
-asyncio tells slow callbacks in its debug mode only, which slows every call. So the one method that
-runs each callback, `asyncio.Handle._run`, is wrapped while somebody counts.
+asyncio tells slow callbacks in its debug mode only, which slows every call. So this file wraps the
+one method by which asyncio runs each callback, `asyncio.Handle._run`, while a router counts.
 """
 
 from __future__ import annotations

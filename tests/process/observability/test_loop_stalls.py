@@ -11,6 +11,7 @@ HELD_S = 4 * STALL_S
 
 
 def hold_now() -> None:
+    # what is tested is a loop that stands still
     time.sleep(HELD_S)
 
 
