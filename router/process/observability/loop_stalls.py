@@ -80,13 +80,13 @@ class _CallbackClock:
     ) -> Callable[[asyncio.Handle], None]:
         now = steady
 
-        def run_timed(handle: asyncio.Handle) -> None:
+        def time_callback(handle: asyncio.Handle) -> None:
             collected_s, began = self._collected_s, now()
             run(handle)
             if (took_s := now() - began) >= STALL_S:
                 self._tell(handle, took_s, self._collected_s - collected_s)
 
-        return run_timed
+        return time_callback
 
     def _tell(self, handle: Any, took_s: float, collected_s: float) -> None:
         parts = ((name_callback(handle), took_s - collected_s), (COLLECTOR, collected_s))
