@@ -1,7 +1,8 @@
 """How long does an answer take when requests come at a rate, not when the last one is answered?
 
 An open loop at 10, 50 and 80 % of the capacity that the same side has just shown in the same round.
-Latencies count from the time that a request was due. Beside it the same router while /metrics is
+Latencies count from the time that a request was due; what is answered `overloaded`, because the
+machine became slower than it was when it showed its capacity, is counted apart. Beside it the same router while /metrics is
 read every second, and the bare loop at its own shares.
 """
 
@@ -91,6 +92,8 @@ QUESTION = Question(
         Figure("p50_80_ms", "ms, p50 at 80 %", against="bare nats-py"),
         Figure("p99_80_ms", "ms, p99 at 80 %", against="bare nats-py"),
         Figure("p999_80_ms", "ms, p99.9 at 80 %", against="bare nats-py"),
+        Figure("refused_50", "% answered `overloaded` at 50 %"),
+        Figure("refused_80", "% answered `overloaded` at 80 %"),
         Figure("late_50_ms", "ms that the asker sent late, p99 at 50 %", against="bare nats-py"),
         Figure("late_80_ms", "ms that the asker sent late, p99 at 80 %", against="bare nats-py"),
     ),

@@ -24,6 +24,8 @@ from router.delivery.wire.first_connection import connect
 
 TICK_S = 0.000_25  # what came due within one is sent together
 LEAD_S = 0.05
+OVERLOADED = b'"code":"overloaded"'
+MOST_TOLD = 10  # requests without an answer that are told
 
 
 class Pacer:
@@ -46,7 +48,9 @@ class Pacer:
         self._first, self._count, self._rate = first, count, rate
         self._begun = 0.0
         self._ended = asyncio.Event()
-        self.seconds: dict[int, float] = {}  # by request, from when it was due
+        self._unheard = set(range(count))  # places of requests without an answer
+        self.seconds: dict[int, float] = {}  # by place of what was decided, from when it was due
+        self.refused = 0  # told that the router has more than it can answer
         self.late: list[float] = []  # seconds, one a request
         self.wrong = 0
 
@@ -59,8 +63,14 @@ class Pacer:
                 sent, min(self._count, int((time.perf_counter() - self._begun) * self._rate) + 1)
             )
             await asyncio.sleep(TICK_S)
-        async with asyncio.timeout(PATIENCE_S):
-            await self._ended.wait()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._ended.wait()
+        except TimeoutError:
+            first = [self._first + place for place in sorted(self._unheard)[:MOST_TOLD]]
+            raise TimeoutError(
+                f"{len(self._unheard)} of {self._count} requests have no answer: {first}"
+            ) from None
         await self._connection.unsubscribe(sid)
 
     def _due(self, place: int) -> float:
@@ -78,9 +88,17 @@ class Pacer:
         self, subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None
     ) -> None:
         place = int(subject.rpartition(".")[2])
-        self.wrong += place in self.seconds or not data.startswith((b'{"ok":true', b'{"version"'))
-        self.seconds[place] = time.perf_counter() - self._due(place)
-        if len(self.seconds) == self._count:
+        if place not in self._unheard:  # answered twice
+            self.wrong += 1
+            return
+        self._unheard.discard(place)
+        if data.startswith((b'{"ok":true', b'{"version"')):  # an answer, or an echo
+            self.seconds[place] = time.perf_counter() - self._due(place)
+        elif OVERLOADED in data:
+            self.refused += 1
+        else:
+            self.wrong += 1
+        if not self._unheard:
             self._ended.set()
 
 
@@ -131,7 +149,7 @@ async def pace_at(
         }
         return {
             "rate": rate,
-            "wrong": float(pacer.wrong),
+            "wrong": float(pacer.wrong + pacer.refused),
             **{name: seconds * 1e3 for name, seconds in figures.items()},
         }
 
@@ -151,7 +169,7 @@ async def pace(ready: Ready, *, url: str, subject: str, ramp: dict[str, object])
     """Capacity in a closed loop, then an open one at each share of it.
 
     capacity (1/s), wrong; by share, 50 for instance: rate_50 (1/s), p50_50_ms, p99_50_ms,
-    p999_50_ms, late_50_ms (of the sender, p99).
+    p999_50_ms, late_50_ms (of the sender, p99), refused_50 (%, `overloaded`, in no latency).
     """
 
     async def work() -> Measured:
@@ -190,4 +208,5 @@ def _figures(pacer: Pacer, share: int, capacity: float) -> dict[str, float]:
             for name, percent in places.items()
         },
         f"late_{share}_ms": percentile(late, 99) * 1e3,
+        f"refused_{share}": pacer.refused / len(late) * 100,
     }

@@ -199,6 +199,15 @@ async def test_an_open_loop_counts_a_stall_for_everyone_who_came_due_in_it() -> 
     assert percentile(sorted(pacer.late), 99) > 0.04
 
 
+async def test_an_open_loop_counts_refusals_apart_and_an_answer_that_comes_twice_is_wrong() -> None:
+    pacer = Pacer(Prompt(), "s", 0, 3, rate=1_000.0)  # type: ignore[arg-type]
+    refusal = b'{"ok":false,"error":{"code":"overloaded"}}'
+    for place, answer in ((0, b'{"ok":true}'), (1, refusal), (0, b'{"ok":true}'), (2, b"{}")):
+        pacer._heard(f"inbox.{place}", "", answer, None)
+    assert (list(pacer.seconds), pacer.refused, pacer.wrong) == ([0], 1, 2)
+    assert pacer._ended.is_set()
+
+
 # -- the command -----------------------------------------------------------------------------------
 
 

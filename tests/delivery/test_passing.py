@@ -137,6 +137,8 @@ class Bench:
         )
         self._outcome = handle
         self.heard_ns = time_ns()
+        # turns are of time, and a busy machine's is no measure: each request takes a millisecond
+        self.live._now = lambda: len(self.heard) / 1_000
 
     def _handle(self, message: Message) -> Outcome | Awaitable[Outcome]:
         self.heard.append(message.data.decode())
@@ -161,9 +163,14 @@ class Bench:
         frame = a_frame(reply, data, head)
         return self.live.refusals.take(PlainFrames(SID), frame, 0) == len(frame)
 
-    def take_stored(self, data: str, sequence: int) -> bool:
-        ack_subject = f"$JS.ACK.S.ahead.1.{sequence}.1.{STORED_NS}.0".encode()
-        head = b"NATS/1.0\r\nReply-To: _INBOX.s.1\r\n\r\n"
+    def take_stored(
+        self,
+        data: str,
+        sequence: int,
+        head: bytes | None = b"NATS/1.0\r\nReply-To: _INBOX.s.1\r\n\r\n",
+        stored_ns: int = STORED_NS,
+    ) -> bool:
+        ack_subject = f"$JS.ACK.S.ahead.1.{sequence}.1.{stored_ns}.0".encode()
         stored = b"work", ack_subject, data.encode(), head
         share = self.live.read_share(data.encode(), head)
         return share is not None and self.live.take_stored(stored, share)
@@ -353,6 +360,40 @@ async def test_what_is_read_ahead_is_left_to_its_delivery_without_room_or_when_t
     bench.hear("other:4")
     await until(lambda: len(bench.heard) == 2)
     assert bench.heard == ["quiet:1", "other:4"]
+
+
+@pytest.mark.parametrize("headers", [{"Nats-Msg-Id": "m-1"}, {}])
+async def test_a_passing_copy_that_is_read_long_after_its_stored_one_was_answered_gets_that_answer(
+    headers: dict[str, str],
+) -> None:
+    """The stream is read ahead on another connection: while this socket is behind, a request is
+    decided, and its answer given to the reply subject, before its inbox is heard here.
+    """
+    bench = Bench(lambda _: Retry(Fault("busy", "not now")))
+    bench.answers.sent.switch(True)
+    now = 100.0
+    bench.answers._now = lambda: now
+    stored = Message("work", b"acme:1", headers, "S", "ahead", 7, time_ns(), 1, "")
+    bench.answers.send(stored, Reply(b"yes"))
+    now += 1.5
+    bench.answers.tick()
+    assert bench.connection.posted("work.reply") == [b"yes"]
+    for count in (1, 2):  # a second one without an id is another request
+        bench.hear("acme:1", f"_INBOX.a.{count}", **headers)
+        await until(lambda count=count: bench.told["left"] == count)  # type: ignore[misc]
+    assert bench.sent("_INBOX.a.1") == [b"yes"]
+    assert bench.sent("_INBOX.a.2") == ([b"yes"] if headers else [])
+
+
+async def test_what_was_refused_is_not_read_ahead() -> None:
+    bench = Bench(queue=2)
+    bench.live._overload.refuses = True
+    bench.hear("quiet:1", "_INBOX.q.1")
+    assert bench.take(b"_INBOX.s.1", b"quiet:2", None)
+    await until(lambda: bench.told["answered"] == 1)
+    assert not bench.take_stored("quiet:2", 7, head=None, stored_ns=bench.heard_ns)
+    assert bench.take_stored("quiet:3", 8, head=None, stored_ns=bench.heard_ns)
+    assert bench.is_stored_copy_answered("quiet:2")
 
 
 @pytest.mark.parametrize("own", ["_INBOX.own", "_INBOX.f.own"])

@@ -5,6 +5,7 @@ seconds.
 import pytest
 
 from router.delivery.replies.reply_correlator import (
+    MAX_GIVEN_UP_BYTES,
     MAX_IN_FLIGHT_INBOXES,
     CorrelatorRules,
     ReplyCorrelator,
@@ -498,3 +499,40 @@ def test_many_inboxes_of_one_question_are_bounded_too() -> None:
         meeting.ask(f"{number}", 1.0, None)
     meeting.answer(1.1, None)
     assert 10 <= len(meeting.told) <= 20
+
+
+@BOTH
+def test_an_answer_given_up_while_passing_copies_wait_is_kept_for_an_inbox_that_is_heard_late(
+    meeting: Meeting, msg_id: str | None
+) -> None:
+    meeting.rendezvous.keeps_given_up = lambda: True
+    meeting.answer(1.0, msg_id)
+    meeting.tick(1.3)
+    assert meeting.strays == [b"yes"]
+    meeting.ask("other", 5.0, msg_id, data=b"y")
+    meeting.ask("a", 5.0, msg_id)
+    assert meeting.told == [("a", b"yes")]
+
+
+@BOTH
+def test_an_answer_that_was_given_up_is_forgotten_when_its_requester_has_gone(
+    meeting: Meeting, msg_id: str | None
+) -> None:
+    meeting.rendezvous.keeps_given_up = lambda: True
+    meeting.answer(1.0, msg_id)
+    meeting.tick(1.3, 1.3 + CorrelatorRules().keep)
+    meeting.ask("a", 1.3 + CorrelatorRules().keep, msg_id)
+    assert meeting.told == []
+
+
+def test_answers_that_were_given_up_have_a_bound_and_the_oldest_goes_first(
+    meeting: Meeting,
+) -> None:
+    meeting.rendezvous.keeps_given_up = lambda: True
+    size = MAX_GIVEN_UP_BYTES // 2
+    for number in range(3):
+        meeting.answer(1.0, f"id-{number}", says=b"%d" % number * size)
+        meeting.tick(1.3)
+    for number in range(3):
+        meeting.ask(f"{number}", 5.0, f"id-{number}")
+    assert [inbox for inbox, _ in meeting.told] == ["1", "2"]

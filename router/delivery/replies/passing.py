@@ -245,6 +245,8 @@ class PassingRequests(Generic[A]):
             return False
         place, names = parse_ack_subject(ack_subject.decode()), consumer.subscription
         headers = (parse_head(head) if head is not None else None) or NO_HEADERS
+        if self._marks.has(data, headers, place.stored_ns / 1e9):
+            return False  # its passing copy was answered, or refused
         name = names.subject or subject.decode("utf-8", "replace")
         message = Message(
             name, data, headers, names.stream, names.durable, place.sequence, place.stored_ns, 1, ""

@@ -86,6 +86,14 @@ class RepliedRequests:
             more[key] = left - 1
         return abs(message.stored_at - heard_at) <= SAME_REQUEST_WITHIN_S
 
+    def has(self, data: bytes, headers: Mapping[str, str], stored_at: float) -> bool:
+        """Whether the copy of a request that was stored at that time, seconds since the epoch, was
+        answered. It is not counted off.
+        """
+        key = key_of(data, headers)
+        heard_at = self._old.get(key) or self.by_hash.get(key)
+        return heard_at is not None and abs(stored_at - heard_at) <= SAME_REQUEST_WITHIN_S
+
     def clear(self) -> None:
         self.by_hash.clear()
         self.by_sequence.clear()

@@ -8,7 +8,8 @@ first. They are matched by a 64-bit hash of (Nats-Msg-Id, tenant header, payload
     request, then answer    an inbox is kept for `keep` to twice that, and while this instance
                             handles its request (`WaitingInboxes`);
                             other instances answer most of them, so a full table refuses nothing
-    answer, then request    the answer is kept for 250 ms, then it goes to the reply subject
+    answer, then request    the answer is kept for 250 ms, then it goes to the reply subject; while
+                            passing copies are answered it is kept on (`GivenUpAnswers`)
     request again           with an id, within `span` of the answer: the stream drops it, so this
                             answers it
 
@@ -44,6 +45,7 @@ MAX_IN_FLIGHT_INBOXES = 1_000  # of one key: identical requests have one key
 MAX_KEPT_BYTES = 4 * 1024 * 1024
 # for so long after an answer, further copies of a request without an id get none
 REPLIED_FOR_S = 2.0
+MAX_GIVEN_UP_BYTES = 8 * 1024 * 1024  # of answers
 
 
 class RequestIdentity(Struct, frozen=True, gc=False):
@@ -122,6 +124,9 @@ class ReplyCorrelator:
         self._replied: OrderedDict[CorrelationKey, Replied] = OrderedDict()
         # when each was answered, oldest first
         self._replied_without_id: OrderedDict[CorrelationKey, float] = OrderedDict()
+        # whether passing copies are answered, here or elsewhere: then an inbox may be heard late
+        self.keeps_given_up: Callable[[], bool] = lambda: False
+        self._given_up = GivenUpAnswers(rules.keep)
         # a repeat that the stream dropped is not taken for one that it stores, however late it is
         # heard
         self._standstill = Standstill()
@@ -169,6 +174,11 @@ class ReplyCorrelator:
                     if replied.content_hash == content_hash
                     else self._answer_of_other(replied.request, request, replied.data),
                 )
+            return
+        if (
+            answer := self._given_up.take(key, content_hash, has_id=msg_id is not None)
+        ) is not None:
+            self._send(inbox, answer)
             return
         table = self._inboxes
         if table.count >= self._capacity:
@@ -292,7 +302,7 @@ class ReplyCorrelator:
                 key, UnclaimedAnswer(request, content_hash, data, now + self._wait_s, unclaimed)
             )
         elif content_hash not in self._replied_without_id:
-            unclaimed()
+            self._give_up(key, UnclaimedAnswer(request, content_hash, data, now, unclaimed), now)
 
     def reply_to_named_inbox(
         self, request: RequestIdentity, data: bytes, to: str, now: float
@@ -330,6 +340,7 @@ class ReplyCorrelator:
         self._standstill.look(now)
         if self._waiting:
             self._end_waits(now)
+        self._given_up.forget(now)
         self._reply_to_left_over(now)
         self.identical.announce(now)
         while self._replied and next(
@@ -529,9 +540,15 @@ class ReplyCorrelator:
             while waiting and waiting[0].until <= now:
                 ended = waiting.popleft()
                 if key not in self._replied_without_id:
-                    ended.unclaimed()
+                    self._give_up(key, ended, now)
             if not waiting:
                 del self._waiting[key]
+
+    def _give_up(self, key: CorrelationKey, answer: UnclaimedAnswer, now: float) -> None:
+        """No inbox was heard in time: the answer goes to the reply subject."""
+        answer.unclaimed()
+        if self.keeps_given_up():
+            self._given_up.keep(key, answer.content_hash, answer.data, now)
 
     def _mark_replied(self, content_hash: int, now: float) -> None:
         self._replied_without_id.pop(content_hash, None)
@@ -552,6 +569,49 @@ def _hash_content(request: RequestIdentity) -> int:
     if request.msg_id is None and request.tenant is None:
         return hash(request.data)
     return hash((request.msg_id, request.tenant, request.data))
+
+
+# -- Answers that went to the reply subject while passing copies are answered.
+#
+# An instance reads passing copies from a socket that may be seconds behind, and queues them; it reads
+# ahead on another one, and other instances take stored copies. So a request may be decided and given
+# up long before an instance that has its passing copy leaves that to the stored one, which needs no
+# answer any more.
+
+
+class GivenUpAnswers:
+    """For `keep` seconds, and at most `MAX_GIVEN_UP_BYTES` of them."""
+
+    def __init__(self, keep: float) -> None:
+        self._keep_s = keep
+        # time, hash of content, answer; oldest first
+        self._answers: OrderedDict[CorrelationKey, tuple[float, int, bytes]] = OrderedDict()
+        self._bytes = 0
+
+    def keep(self, key: CorrelationKey, content_hash: int, answer: bytes, now: float) -> None:
+        self._drop(key)
+        self._answers[key] = now, content_hash, answer
+        self._bytes += len(answer)
+        while self._bytes > MAX_GIVEN_UP_BYTES:
+            self._drop(next(iter(self._answers)))
+
+    def take(self, key: CorrelationKey, content_hash: int, *, has_id: bool) -> bytes | None:
+        """The answer to a request. Without an id it is taken out: the next request with these bytes
+        is another one.
+        """
+        if not self._answers or (kept := self._answers.get(key)) is None or kept[1] != content_hash:
+            return None
+        if not has_id:
+            self._drop(key)
+        return kept[2]
+
+    def forget(self, now: float) -> None:
+        while self._answers and now - next(iter(self._answers.values()))[0] >= self._keep_s:
+            self._drop(next(iter(self._answers)))
+
+    def _drop(self, key: CorrelationKey) -> None:
+        if (dropped := self._answers.pop(key, None)) is not None:
+            self._bytes -= len(dropped[2])
 
 
 # -- The inboxes of requests that the listener heard and this instance has not answered, by the key

@@ -134,6 +134,7 @@ class ReplySender:
             read_copy_age=lambda: clock() - self._stored_ns / 1e9,
             read_in_flight=lambda: map(_build_identity, read_in_flight()),
         )
+        self._correlator.keeps_given_up = lambda: self.sent.is_used
         # sequences above this one were stored while the listener was subscribed
         self._listens_from: int | None = None
         # steady seconds from which on the stream takes the ids of all earlier ones again
