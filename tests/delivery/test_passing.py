@@ -17,6 +17,12 @@ from router.config import DECIDE
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
+from router.delivery.replies.listen import (
+    OVERLAP_S,
+    ListenedSubject,
+    Listener,
+    UnstoredRequests,
+)
 from router.delivery.replies.overload import BacklogEstimate
 from router.delivery.replies.passing import MAX_WAITING_WHILE_BEHIND, PassingRequests
 from router.delivery.replies.replied_requests import RepliedRequests
@@ -542,6 +548,59 @@ async def test_a_deep_backlog_switches_it_on_and_a_short_one_for_a_while_off() -
     assert look(0, 500) is True  # not at once
     assert [look(0, 500) for _ in range(12)][-1] is False
     assert (bench.switches, bench.processor.most_held) == ([True, False], None)
+
+
+class Subscriptions(FakeConnection):
+    """What the server is told of subscriptions, in this order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_connected = True
+        self.told: list[str] = []
+
+    async def _subscribe(self, subject: str, *_: object) -> int:
+        self.told.append(f"SUB {subject}")
+        return len(self.told)
+
+    subscribe_direct = listen_direct = _subscribe  # type: ignore[assignment]
+
+    async def flush(self) -> None: ...
+
+    async def flush_last(self) -> None:
+        self.told.append("flush")
+
+    async def unsubscribe(self, sid: int, *, at_once: bool = False) -> None:
+        self.told.append(f"UNSUB {sid}")
+
+
+async def test_the_old_subscription_ends_when_what_the_server_matched_before_the_new_one_has_come() -> (
+    None
+):
+    """The server matches a message, then sends it: one that it matched before SUB and sends after
+    UNSUB would reach neither (8 of 2 244 swaps did, with both commands in one write).
+    """
+    bench, connection = Bench(), Subscriptions()
+    jetstream: Any = SimpleNamespace(connection=connection)
+    listener = Listener(
+        jetstream,
+        ListenedSubject(stream="S", subject="work", queue="g"),
+        bench.answers,
+        unstored=UnstoredRequests(
+            "S", 0.1, find_stored_at=lambda: 0.0, on_change=lambda _: None, clock=time
+        ),
+        passing=bench.live,
+        infos=SimpleNamespace(stream=_away),  # type: ignore[arg-type]
+    )
+    listening = asyncio.create_task(listener.run())
+    await until(lambda: "SUB work" in connection.told)
+    bench.live.look = lambda: setattr(bench.live, "is_on", True) or True  # type: ignore[method-assign, func-returns-value]
+    await until(lambda: connection.told.count("SUB work") == 2)
+    begun = asyncio.get_running_loop().time()
+    await until(lambda: "UNSUB 1" in connection.told)
+    took_s = asyncio.get_running_loop().time() - begun
+    listening.cancel()
+    assert connection.told[-3:] == ["SUB work", "flush", "UNSUB 1"]
+    assert took_s >= OVERLAP_S / 2
 
 
 async def test_stored_copies_are_held_back_while_live_ones_come_alone() -> None:

@@ -130,6 +130,10 @@ LEARN_TICKS = 250  # ticks between two checks that the stream was not re-created
 # of the stream's info in such a check; the topology's monitor asks for it more often than that
 MAX_AGE_S = 7.0
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
+# Two subscriptions hear for so long when one takes the other's place. The server matches a message
+# with those that it knows and then sends it, while SUB and UNSUB are read beside that: a message
+# matched before SUB and sent after UNSUB would reach neither.
+OVERLAP_S = 0.1
 NOTHING_YET = 2**63  # no sequence is above it: no inbox is expected
 
 
@@ -240,6 +244,8 @@ class Listener:
         if is_on and self._ahead is not None:
             # the end of the old subscription may be confirmed late
             tasks.start_once("read ahead", partial(self._ahead.read, passing))
+        await connection.flush_last()  # the server has read SUB
+        await asyncio.sleep(OVERLAP_S)
         await connection.unsubscribe(old)
         self._sids.remove(old)
 
