@@ -7,10 +7,20 @@ from msgspec.structs import replace
 from router.core.errors import BrokerUnavailable
 from router.core.ids import key
 from router.core.message import Effect, Message
-from router.delivery.consume.attempts import NO_ATTEMPT, AttemptCounter, AttemptRecord
+from router.delivery.consume.attempts import (
+    NO_ATTEMPT,
+    AttemptCounter,
+    AttemptRecord,
+    Tried,
+)
 from router.delivery.consume.outages import Outages, PauseSwitch
 from router.delivery.consume.redeliveries import RedeliveryTracker
-from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
+from router.delivery.publish.acked_publisher import (
+    AckedPublisher,
+    NotPublished,
+    PublishAcks,
+    PublishCallback,
+)
 from router.delivery.wire.connection import Connection
 from tests.support.delivery import WorkStreams, a_delivery, a_subscription
 from tests.support.waiting import until
@@ -74,6 +84,55 @@ async def test_every_process_counts_on_from_what_the_others_wrote(
     assert (failed.is_recorded, second.is_recorded, third.is_recorded) == (False, True, True)
 
 
+async def tried(counter: AttemptCounter, message: Message, record: AttemptRecord | None) -> Tried:
+    """What one write comes to; no record: of a first delivery that failed."""
+    future: asyncio.Future[Tried] = asyncio.get_running_loop().create_future()
+    writer = counter.name_writer(message)
+    if record is None:
+        counter.try_failure(message, writer, future.set_result)
+    else:
+        counter.try_begin(message, record, writer, future.set_result)
+    return await future
+
+
+def remembered(message: Tried) -> AttemptRecord:
+    """As the process that wrote it does."""
+    assert isinstance(message, Message)
+    return AttemptRecord(message.attempts, message.revision, was_begun=True)
+
+
+async def test_one_write_counts_as_the_careful_way_does(counter: AttemptCounter) -> None:
+    failed = await tried(counter, FIRST, None)
+    second = await tried(counter, AGAIN, remembered(failed))
+    assert await attempts(counter) == 2
+    other = a_delivery(7)
+    careful = await counter.count_failure(other)
+    again = a_delivery(7, deliveries=2)
+    begun, _ = await counter.count_begin(again, remembered(careful), MOST)
+    assert isinstance(failed, Message)
+    assert isinstance(second, Message)
+    assert [(m.attempts, m.is_recorded, m.is_first_assumed) for m in (failed, second)] == [
+        (m.attempts, m.is_recorded, m.is_first_assumed) for m in (careful, begun)
+    ]
+
+
+async def test_one_write_counts_nothing_where_another_process_wrote_first(
+    counter: AttemptCounter, other: AttemptCounter
+) -> None:
+    failed = await tried(counter, FIRST, None)
+    await other.count_begin(AGAIN, None, MOST)
+    assert await tried(counter, FIRST, None) is None
+    assert await tried(counter, a_delivery(deliveries=3), remembered(failed)) is None
+    assert await attempts(counter) == 2
+
+
+async def test_one_write_says_why_an_attempt_cannot_be_recorded(
+    place: WorkStreams, publisher: AckedPublisher
+) -> None:
+    counter = AttemptCounter(place.jetstream, publisher, "NO_SUCH_BUCKET")
+    assert isinstance(await tried(counter, FIRST, None), BrokerUnavailable)
+
+
 async def test_what_has_had_its_attempts_is_not_begun_again_and_nothing_is_written(
     counter: AttemptCounter, other: AttemptCounter
 ) -> None:
@@ -124,6 +183,13 @@ class ForgetfulPublisher:
         self._connection.stats["reconnects"] += 1
         return NotPublished(effects[0].subject, 0, "no publish ack in time")
 
+    def publish_one(self, effect: Effect, callback: PublishCallback) -> None:
+        def tell(stored: PublishAcks | NotPublished) -> None:
+            self._connection.stats["reconnects"] += 1
+            callback(NotPublished(effect.subject, 0, f"no publish ack in time: {stored}"))
+
+        self._publisher.publish_one(effect, tell)
+
 
 @pytest.fixture
 def tracker(place: WorkStreams, publisher: AckedPublisher) -> RedeliveryTracker:
@@ -152,6 +218,28 @@ async def test_a_failure_whose_publish_ack_was_lost_with_its_server_counts_once(
     tracker: RedeliveryTracker,
 ) -> None:
     assert (await tracker.count_failure(FIRST)).attempts == 1
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_one_write_whose_publish_ack_was_lost_with_its_server_counts_once(
+    tracker: RedeliveryTracker, counter: AttemptCounter, is_first: bool
+) -> None:
+    """What goes on after it knows its own record by the writer that it is given."""
+    told: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+    message = FIRST if is_first else AGAIN
+    writer = tracker.name_writer(message)
+    if is_first:
+        tracker.try_failure(message, writer, told.set_result)
+    else:
+        tracker.try_begin(message, NO_ATTEMPT, writer, told.set_result)
+    assert await told is None
+    assert await attempts(counter, message) == 1
+    if is_first:
+        counted = await tracker.count_failure(message, writer)
+    else:
+        counted, _ = await tracker.count_begin(message, None, writer)
+    assert (counted.attempts, await attempts(counter, message)) == (1, 1)
+    assert not tracker.is_unavailable
 
 
 async def test_a_failure_that_was_counted_when_the_message_came_again_is_not_counted_twice(

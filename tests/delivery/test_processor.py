@@ -433,6 +433,26 @@ async def test_a_drain_hands_back_an_unexplained_redelivery_that_waits_for_a_slo
         assert (slow.sequences, bench.attempt_counter.counts) == ([1], {2: 1})
 
 
+async def test_a_count_that_is_told_after_a_drain_begins_and_settles_nothing() -> None:
+    """What was handed back meanwhile is another process's."""
+    begun: list[int] = []
+
+    def handle(message: Message) -> Outcome:
+        begun.append(message.attempts)
+        return Retry(FAULT)
+
+    async with a_processor(handle) as bench:
+        bench.take(1)
+        await until(lambda: bench.watcher.settles)
+        bench.take(1, deliveries=2)
+        bench.take(2)
+        bench.processor.stop_taking()
+        await bench.processor.drain(0.0, 0.0)
+        await asyncio.sleep(0.01)
+        assert (bench.acks(1, 2), bench.acks(2)) == ([NAK_AT_ONCE], [NAK_AT_ONCE])
+        assert (begun, bench.watcher.settles) == ([1, 1], [(1, False)])
+
+
 async def test_a_slot_goes_on_while_the_effects_of_its_last_message_are_being_stored() -> None:
     begun: list[int] = []
 

@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Done, Fault, Handler, PublishAck
-from router.delivery.consume.attempts import AttemptRecord
+from router.delivery.consume.attempts import AttemptRecord, Tried
 from router.delivery.consume.outages import PauseSwitch
 from router.delivery.consume.processor import MessageProcessor
 from router.delivery.consume.subscription import ACK, ConsumerOptions, Subscription
@@ -195,6 +195,29 @@ class FakeAttemptCounter:
 
     def name_writer(self, message: Message) -> str:
         return ""
+
+    def try_begin(
+        self, message: Message, record: AttemptRecord, writer: str, then: Callable[[Tried], None]
+    ) -> None:
+        is_ours = self.counts.get(message.sequence) == record.attempts
+        self._answer_soon(message, record.attempts + 1, then, is_ours=is_ours)
+
+    def try_failure(self, message: Message, writer: str, then: Callable[[Tried], None]) -> None:
+        self._answer_soon(message, 1, then, is_ours=message.sequence not in self.counts)
+
+    def _answer_soon(
+        self, message: Message, attempts: int, then: Callable[[Tried], None], *, is_ours: bool
+    ) -> None:
+        answer: Tried = None
+        try:
+            self._try()
+        except BrokerUnavailable as exc:
+            answer = exc
+        else:
+            if is_ours:
+                self.counts[message.sequence] = attempts
+                answer = replace(message, attempts=attempts, revision=attempts)
+        asyncio.get_running_loop().call_soon(then, answer)
 
     async def count_begin(
         self, message: Message, attempt_record: AttemptRecord | None, most: int, writer: str = ""

@@ -219,7 +219,7 @@ class MessageProcessor:
                 )
                 return True
             held = self.in_flight.enter(message, MessageState.COUNTING)
-            self._background_tasks.start(self._count_and_begin(held, sent_back.record))
+            self._count(held, sent_back.record)
             return True
         self.subscription.observer.on_unexpected_redelivery(message)
         self.in_flight.enter(message, MessageState.UNEXPLAINED)
@@ -282,11 +282,37 @@ class MessageProcessor:
                     if held.call is not None:
                         await _wait_until_over(held.call)
 
-    async def _count_and_begin(
-        self, held: InFlightMessage, attempt_record: AttemptRecord | None
-    ) -> None:
+    def _count(self, held: InFlightMessage, record: AttemptRecord | None) -> None:
+        """By one write, where the record is known and nothing is to be waited for."""
+        if (
+            record is None
+            or not self._pause_switch.is_open
+            or not self._redeliveries.is_attempt_left(record)
+        ):
+            self._background_tasks.start(self._count_and_begin(held, record))
+            return
+        writer = self._redeliveries.name_writer(held.message)
+        then = partial(self._on_begin_tried, held, writer)
+        self._redeliveries.try_begin(held.message, record, writer, then)
+
+    def _on_begin_tried(self, held: InFlightMessage, writer: str, counted: Message | None) -> None:
+        if held.state is not MessageState.COUNTING:
+            return  # a drain has handed it back
+        if counted is None:
+            # not after the pause: this one may be the one that ends it
+            self._background_tasks.start(self._insist_and_begin(held, None, writer))
+            return
+        held.message = counted
+        self._begin(counted, is_held=True)
+
+    async def _count_and_begin(self, held: InFlightMessage, record: AttemptRecord | None) -> None:
         await self._pause_switch.wait()
-        held.message, may_begin = await self._redeliveries.count_begin(held.message, attempt_record)
+        await self._insist_and_begin(held, record)
+
+    async def _insist_and_begin(
+        self, held: InFlightMessage, record: AttemptRecord | None, writer: str = ""
+    ) -> None:
+        held.message, may_begin = await self._redeliveries.count_begin(held.message, record, writer)
         if may_begin:
             self._begin(held.message, is_held=True)
         else:

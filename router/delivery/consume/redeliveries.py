@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from functools import partial
 from heapq import heappop, heappush
 from typing import TypeVar
 
@@ -28,7 +29,7 @@ from router.core.clock import delay_after, steady
 from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError, StorageRefused
 from router.core.message import Message
 from router.core.outcome import Fault, Retry
-from router.delivery.consume.attempts import AttemptCounter, AttemptRecord
+from router.delivery.consume.attempts import AttemptCounter, AttemptRecord, Tried
 from router.delivery.consume.in_flight import InFlight, MessageState
 from router.delivery.consume.outages import Outages
 from router.delivery.consume.settlement import nak
@@ -48,6 +49,8 @@ MAX_SETTLED = 10_000  # of the messages that came more than once, so many are kn
 MAX_SENT_BACK = 50_000  # or twice `max_delayed`: other processes may have had many of them by now
 
 T = TypeVar("T")
+# the message with its number; None: it is not counted yet, and `count_…` goes on
+TriedCallback = Callable[[Message | None], None]
 
 
 class Ended(Struct, frozen=True):
@@ -198,33 +201,56 @@ class RedeliveryTracker:
         while self._settled and next(iter(self._settled.values())).until < now:
             self._settled.popitem(last=False)
 
+    def name_writer(self, message: Message) -> str:
+        """Names what counts this delivery, however often it is tried."""
+        return self._attempt_counter.name_writer(message)
+
+    def is_attempt_left(self, record: AttemptRecord) -> bool:
+        return record.is_left(self._subscription.options.max_attempts)
+
+    def try_begin(
+        self, message: Message, record: AttemptRecord, writer: str, then: TriedCallback
+    ) -> None:
+        """Count the attempt that is about to begin, by one write; the record has an attempt left."""
+        self._attempt_counter.try_begin(message, record, writer, partial(self._on_tried, then))
+
+    def try_failure(self, message: Message, writer: str, then: TriedCallback) -> None:
+        """Count a first delivery that has failed, by one write."""
+        self._attempt_counter.try_failure(message, writer, partial(self._on_tried, then))
+
+    def _on_tried(self, then: TriedCallback, tried: Tried) -> None:
+        if isinstance(tried, RouterError):
+            self._begin_outage(tried)
+            then(None)
+        else:
+            then(tried)
+
     async def count_begin(
-        self, message: Message, attempt_record: AttemptRecord | None
+        self, message: Message, attempt_record: AttemptRecord | None, writer: str = ""
     ) -> tuple[Message, bool]:
         """Count the attempt that is about to begin: the message with its number, and whether it may
-        begin.
+        begin. `writer`: of an earlier try.
         """
-        most, writer = (
-            self._subscription.options.max_attempts,
-            self._attempt_counter.name_writer(message),
-        )
+        most = self._subscription.options.max_attempts
+        writer = writer or self.name_writer(message)
         return await self._insist(
             lambda: self._attempt_counter.count_begin(message, attempt_record, most, writer)
         )
 
-    async def count_failure(self, message: Message) -> Message:
-        """Count a first delivery that has failed; returns the message with its number."""
-        writer = self._attempt_counter.name_writer(message)
+    async def count_failure(self, message: Message, writer: str = "") -> Message:
+        """Count a first delivery that has failed; returns the message with its number. Likewise."""
+        writer = writer or self.name_writer(message)
         return await self._insist(lambda: self._attempt_counter.count_failure(message, writer))
 
     async def _insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until the attempts bucket takes it. While it does not, one message tries again at
         intervals, and the others wait for it.
         """
-        try:
-            return await attempt()
-        except RouterError as exc:
-            self._begin_outage(exc)
+        if not self.is_unavailable:
+            try:
+                return await attempt()
+            except RouterError as exc:
+                self._begin_outage(exc)
         async with self._one_retries:
             while True:
                 if self.is_unavailable:

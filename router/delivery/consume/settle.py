@@ -23,7 +23,12 @@ from msgspec import Struct
 from router.core.crashpoints import crashpoint, crashpoint_sent
 from router.core.message import Message, Reply
 from router.core.outcome import PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry, Then
-from router.delivery.consume.in_flight import PUBLISHING_STATE, InFlight, MessageState
+from router.delivery.consume.in_flight import (
+    PUBLISHING_STATE,
+    InFlight,
+    InFlightMessage,
+    MessageState,
+)
 from router.delivery.consume.outages import Outages, PauseSwitch
 from router.delivery.consume.redeliveries import ATTEMPTS_UNAVAILABLE, RedeliveryTracker
 from router.delivery.consume.refused_storage import RefusedStorage
@@ -124,8 +129,10 @@ class Settler:
         gets it next assumes this attempt.
         """
         if self.can_count():
-            self._in_flight.enter(message, MessageState.COUNTING)
-            self._background_tasks.start(self._count_failure(message, outcome))
+            held = self._in_flight.enter(message, MessageState.COUNTING)
+            writer = self._redeliveries.name_writer(message)
+            then = partial(self._on_failure_tried, held, outcome, writer)
+            self._redeliveries.try_failure(message, writer, then)
             return
         is_overdue = self._in_flight.is_overdue(message)
         ack_subject = self._in_flight.pop(message)
@@ -142,13 +149,19 @@ class Settler:
             len(self._in_flight.list_in(MessageState.COUNTING)), ATTEMPTS_UNAVAILABLE
         )
 
-    async def _count_failure(self, message: Message, outcome: Retry) -> None:
-        counted = await self._redeliveries.count_failure(message)
-        if (
-            counted.attempts == 1
-            and counted.is_recorded
-            and (held := self._in_flight.find(message)) is not None
-        ):
+    def _on_failure_tried(
+        self, held: InFlightMessage, outcome: Retry, writer: str, counted: Message | None
+    ) -> None:
+        if held.state is not MessageState.COUNTING:
+            return  # a drain has handed it back
+        if counted is not None:
+            self.conclude(counted, outcome)
+        else:
+            self._background_tasks.start(self._count_failure(held, outcome, writer))
+
+    async def _count_failure(self, held: InFlightMessage, outcome: Retry, writer: str) -> None:
+        counted = await self._redeliveries.count_failure(held.message, writer)
+        if counted.attempts == 1 and counted.is_recorded:
             # it was counted as the first attempt already, by the process that has the redelivery
             held.is_overdue = True
         self.conclude(counted, outcome)
