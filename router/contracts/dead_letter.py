@@ -237,7 +237,7 @@ def _text(value: str) -> str:
     """Text that JSON can hold: a lone surrogate, all that is left of bytes that were no UTF-8,
     becomes `?`.
     """
-    return value.encode("utf-8", "replace").decode("utf-8")
+    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
 
 
 # -- Writes the dead letters of one consumer: the router's, the bus's, an agent's and an inbox's

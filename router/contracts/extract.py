@@ -86,11 +86,14 @@ def ids_in(headers: Mapping[str, str], body: Mapping[str, Any]) -> dict[str, str
     """The ids in headers and a decoded payload."""
     inner = body.get("message")
     places = (body, inner) if isinstance(inner, dict) else (body,)
-    named = {
-        name: value
-        for name, is_legal in _FIELDS
-        if (value := _find_id(name, is_legal, places)) is not None
-    }
+    named: dict[str, str] = {}
+    for place in places:
+        for name, is_legal in _FIELDS:
+            # most are not there, and cost no call
+            if name in place and name not in named:
+                value = place[name]
+                if isinstance(value, str) and is_legal(value):
+                    named[name] = value
     for name, value in (
         ("tenant_id", contract.tenant_in(headers)),
         ("trace_id", contract.trace_in(headers)),
@@ -98,13 +101,3 @@ def ids_in(headers: Mapping[str, str], body: Mapping[str, Any]) -> dict[str, str
         if value is not None:
             named[name] = value
     return named
-
-
-def _find_id(
-    name: str, is_legal: Callable[[str], bool], places: tuple[Mapping[str, Any], ...]
-) -> str | None:
-    for place in places:
-        value = place.get(name)
-        if isinstance(value, str) and is_legal(value):
-            return value
-    return None

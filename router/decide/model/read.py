@@ -276,6 +276,7 @@ def read_carefully(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> 
     """`read` of any message, and the rule for what `read_plain` reads."""
     headers = message.headers
     body: Object = NOTHING
+    broken: tuple[Violation, ...] | None = None
     try:
         body = read_body(
             message.data, headers, limits.max_payload_bytes, limits.max_depth, limits.max_values
@@ -295,7 +296,7 @@ def read_carefully(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> 
             )
         request = _build_carefully(message, body, inner, task, limits)
     except Malformed as refused:
-        return _refuse(message, body, refused, limits)
+        return _refuse(message, body, refused, limits, broken)
     return RequestReading(request, request.answer_id, request.trace_id, request.tenant_id, broken)
 
 
@@ -322,9 +323,10 @@ def _build_carefully(
     given_id = read_id("message_id", "message.message_id", body, inner)
     header_id = message_id_in(headers)
 
+    is_plain = PLAIN.issuperset(body) and PLAIN.issuperset(inner) and PLAIN.issuperset(task)
     rare: Object = NOTHING
-    if not (PLAIN.issuperset(body) and PLAIN.issuperset(inner) and PLAIN.issuperset(task)):
-        rare = _read_rare(body, inner, task, limits.assignment_subjects)
+    if not is_plain and _has_rare(body, inner, task):
+        rare = fields.read_rare_fields(body, inner, task, limits.assignment_subjects)
     key = rare.get("idempotency_key") or request_id or header_id or place_of(message)
     constraints, metadata, context = read_routing_context(body, inner)
     # Fifteen keywords: from sixteen on CPython builds a dict for the call, which costs more than
@@ -346,19 +348,14 @@ def _build_carefully(
         push_assignment=fields.read_push(body.get("push_assignment")),
         wants_protobuf=headers.get("Accept") == PROTOBUF,
     )
+    # last, because a refusal looks for them itself
+    if not is_plain and (hints := hints_of(body, inner, task)):
+        rare = {**rare, "hints": hints}
     return replace(request, **rare) if rare else request
 
 
-def _read_rare(
-    body: Object, inner: Object, task: Object, allowed_subjects: tuple[str, ...]
-) -> Object:
-    """Of a request that carries more than most: its further fields, and what looks like one."""
-    rare: dict[str, object] = {}
-    if not (RARE.isdisjoint(body) and RARE.isdisjoint(inner) and RARE.isdisjoint(task)):
-        rare = fields.read_rare_fields(body, inner, task, allowed_subjects)
-    if hints := hints_of(body, inner, task):
-        rare["hints"] = hints
-    return rare
+def _has_rare(body: Object, inner: Object, task: Object) -> bool:
+    return not (RARE.isdisjoint(body) and RARE.isdisjoint(inner) and RARE.isdisjoint(task))
 
 
 def _contract_broken(broken: tuple[Violation, ...]) -> Malformed:
@@ -369,17 +366,24 @@ def _contract_broken(broken: tuple[Violation, ...]) -> Malformed:
 
 
 def _refuse(
-    message: Message, body: Object, refused: Malformed, limits: RequestLimits
+    message: Message,
+    body: Object,
+    refused: Malformed,
+    limits: RequestLimits,
+    broken: tuple[Violation, ...] | None,
 ) -> RequestReading:
-    """A Fault, with the ids that could be read: its answer and its dead letter must be found again."""
+    """A Fault, with the ids that could be read: its answer and its dead letter must be found again.
+    `broken`: None where the headers were not looked at.
+    """
     seen = ids_in(message.headers, body)
     tenant_id = seen.get("tenant_id")
     answer_id = find_answer_id(seen, message.headers, place_of(message))
-    inner = body.get("message")
-    payload_tenant = body.get("tenant_id") or (
-        inner.get("tenant_id") if isinstance(inner, dict) else None
-    )
-    broken = violations(message.headers, payload_tenant)
+    if broken is None:
+        inner = body.get("message")
+        payload_tenant = body.get("tenant_id") or (
+            inner.get("tenant_id") if isinstance(inner, dict) else None
+        )
+        broken = violations(message.headers, payload_tenant)
     if limits.refuses_control_headers:
         broken += control_violations(message.headers)
     fault = translate_place(refused, body).as_fault()
