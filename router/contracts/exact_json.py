@@ -105,7 +105,7 @@ def dump_json(
     and infinity become null.
     """
     # no function of its own for each value: this is called once a message
-    write_other = partial(_write_other, default)
+    write_other = _write_other if default is None else partial(_write_other, default=default)
     try:
         return orjson.dumps(value, write_other, option)
     except orjson.JSONEncodeError:
@@ -114,8 +114,7 @@ def dump_json(
         return orjson.dumps(prepared, write_other, option)
 
 
-def _write_other(default: Callable[[Any], Any] | None, other: Any) -> Any:
-    """What orjson does not know."""
+def _write_other(other: Any, default: Callable[[Any], Any] | None = None) -> Any:
     if isinstance(other, WrittenNumber):
         return orjson.Fragment(other.text)
     if isinstance(other, Mapping):

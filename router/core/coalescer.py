@@ -35,8 +35,9 @@ class Coalescer(Generic[T]):
         return len(self._items)
 
     def add(self, item: T) -> None:
+        if not self._items:
+            self._has_items.set()
         self._items.append(item)
-        self._has_items.set()
 
     def take_all(self) -> list[T]:
         """Return and remove all items, also none."""
@@ -44,9 +45,11 @@ class Coalescer(Generic[T]):
 
     def take_at_most(self, most: int) -> list[T]:
         """Return and remove so many of the oldest items, or fewer, also none."""
-        taken = [self._items.popleft() for _ in range(min(most, len(self._items)))]
-        if not self._items:
-            self._has_items.clear()
+        if most < len(self._items):
+            return [self._items.popleft() for _ in range(most)]
+        taken = list(self._items)
+        self._items.clear()
+        self._has_items.clear()
         return taken
 
     async def take(self, most: int = MAX_BATCH, linger_s: float = 0.0) -> list[T]:
