@@ -12,7 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from router.delivery.wire.topology import IRREVERSIBLE, MISSING, PAUSED, UNBATCHED, WIDENED
+from router.delivery.wire.topology import (
+    IRREVERSIBLE,
+    MAY_BE_TORN,
+    MISSING,
+    PAUSED,
+    UNBATCHED,
+    WIDENED,
+    Difference,
+)
 from router.operate.doctor.cluster import followers, leaders, lost_server, quorum
 from router.operate.doctor.facts import (
     ConsumerFacts,
@@ -299,11 +307,7 @@ def sync_mode(facts: Facts) -> Iterator[Finding]:
 def topology(facts: Facts) -> Iterator[Finding]:
     for difference in facts.differences:
         if difference.state == MISSING:
-            yield fail(
-                "topology",
-                str(difference),
-                "start a router with topology = create, or run `router topology apply`",
-            )
+            yield fail("topology", str(difference), _remedy_of_missing(difference, facts))
         elif difference.state == WIDENED:
             yield warn(
                 "topology",
@@ -335,6 +339,16 @@ def topology(facts: Facts) -> Iterator[Finding]:
             "topology",
             f"streams {len(facts.streams)}, consumers {len(facts.consumers)}: as declared",
         )
+
+
+def _remedy_of_missing(difference: Difference, facts: Facts) -> str:
+    """A durable that is not beside messages may be one that a power cut tore: the server then
+    tells what it tells of one that was never made.
+    """
+    remedy = "start a router with topology = create, or run `router topology apply`"
+    stream, _, durable = difference.name.partition("/")
+    had_messages = any(held.spec.name == stream and held.last_sequence for held in facts.streams)
+    return f"{remedy}{MAY_BE_TORN if durable and had_messages else ''}"
 
 
 def replicas(facts: Facts) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from router.config import Settings
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
 from router.delivery.wire.topology import create
-from router.operate.doctor import Facts, SyncMode, collect
+from router.operate.doctor import Facts, SyncMode, Verdict, checks, collect
 from router.operate.topology.declared_topology import declare_topology
 from tests.support.broker import Broker
 from tests.support.delivery import connected
@@ -48,6 +48,25 @@ async def test_an_empty_server_lacks_everything_and_can_be_looked_at(
     assert {difference.state for difference in facts.differences} == {"missing"}
     assert facts.server.has_jetstream
     assert facts.server.version >= (2, 11, 0)
+
+
+async def test_a_durable_that_a_power_cut_tore_fails_and_says_where_its_remedy_stands() -> None:
+    with Broker() as broker:
+        settings = settings_for(broker.url, "torn")
+        await _facts(settings)
+        await until(broker.has_durable_state)
+        broker.stop()
+        broker.tear_durables()
+        broker.start()
+        facts = await _facts(settings, made=False)
+    stream, durable = settings.streams.decide.name, settings.decide.durable
+    told = next(
+        finding for finding in checks.topology(facts) if f"{stream}/{durable}" in finding.found
+    )
+    assert told.verdict is Verdict.FAIL
+    assert "docs/explanation/durability.md#torn-durable" in told.remedy
+    others = [finding for finding in checks.topology(facts) if finding.found != told.found]
+    assert not any("torn-durable" in finding.remedy for finding in others)
 
 
 async def test_what_waits_is_found_with_its_age(nats_url: str, prefix: str) -> None:
