@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 LOOK_S = 0.005
+PATIENCE_S = 120.0  # without a finished message: then it will not come, a request was declined
 MIB = 1024 * 1024
 Done = Callable[[], int]  # messages finished so far
 
@@ -49,11 +50,18 @@ def figures_of(begin: Look, end: Look) -> dict[str, float]:
 
 
 async def reaches(done: Done, target: int) -> tuple[Look, Look]:
-    """Wait until `target` messages are finished: the last look before that, and the first after it."""
+    """Wait until `target` messages are finished: the last look before that, and the first after it.
+    TimeoutError: none was finished for `PATIENCE_S`.
+    """
     before = after = look(done)
+    moved_at = after.wall
     while after.done < target:
+        if after.wall - moved_at > PATIENCE_S:
+            raise TimeoutError(f"{after.done} of {target} finished, none for {PATIENCE_S:.0f} s")
         await asyncio.sleep(LOOK_S)
         before, after = after, look(done)
+        if after.done > before.done:
+            moved_at = after.wall
     return before, after
 
 

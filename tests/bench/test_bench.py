@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import router as product
-from bench import decide_load, decide_volume, document, report
+from bench import decide_load, decide_volume, document, report, stretch
 from bench.figures import percentile
 from bench.plan import Plan, clock
 from bench.question import Broken, Figure, Measured, Question, Side, at_least, at_most
@@ -206,6 +206,14 @@ async def test_an_open_loop_counts_refusals_apart_and_an_answer_that_comes_twice
         pacer._heard(f"inbox.{place}", "", answer, None)
     assert (list(pacer.seconds), pacer.refused, pacer.wrong) == ([0], 1, 2)
     assert pacer._ended.is_set()
+
+
+async def test_a_side_whose_messages_come_to_an_end_early_says_how_many_were_finished(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stretch, "PATIENCE_S", 0.02)
+    with pytest.raises(TimeoutError, match="7 of 8 finished"):
+        await stretch.reaches(lambda: 7, 8)
 
 
 # -- the command -----------------------------------------------------------------------------------
