@@ -69,7 +69,7 @@ from router.sdk.client import read_answer
 from router.shell.output import format_bytes
 from router.work.model import make_marked_event, make_usage_effect
 from tests.decide.test_push import Book, a_handler
-from tests.rigs.fuzz.feeding import Decoder, Seed
+from tests.rigs.fuzz.feeding import Decoder, Seed, read_any_json
 from tests.support.agents import a_command
 from tests.support.bus import an_envelope
 from tests.support.dead_letters import a_dead_letter, a_failed_message, a_stored_dead_letter
@@ -193,7 +193,7 @@ def _decided() -> Callable[[bytes, Headers], Any]:
             asyncio.run(_wait_for(outcome))  # a pushed one: its book answers at once
             return None
         if outcome.reply is not None:
-            orjson.loads(outcome.reply.data)
+            read_any_json(outcome.reply.data)
         if isinstance(outcome, Dead):
             letter = build_dead_letter(
                 message,
@@ -204,7 +204,7 @@ def _decided() -> Callable[[bytes, Headers], Any]:
                 max_bytes=1 << 20,
                 seen=extract_ids(message),
             )
-            orjson.loads(letter.data)
+            read_any_json(letter.data)
             assert (
                 parse(a_stored_dead_letter(letter.data, letter.subject, **letter.headers)).reason
                 == outcome.reason
@@ -374,13 +374,15 @@ DECODERS: dict[str, Decoder] = {
         for form, one in FORMS.items()
     },
     "decide: handler, answer, letter": Decoder(
-        tuple(
-            Seed(one.data, headers) for one in FORMS.values() for headers in (CONTRACT, one.headers)
-        )
-        # pushed under no policy of its own: the outcome is a Deferred, and no coroutine
-        + (
+        (
+            # pushed under no policy of its own: the outcome is a Deferred, and no coroutine
             Seed(
                 b'{"push_assignment":true,"tenant_id":"acme","message_type":"chat","payload":"x"}'
+            ),
+            *(
+                Seed(one.data, headers)
+                for one in FORMS.values()
+                for headers in (CONTRACT, one.headers)
             ),
         ),
         _decided(),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.rigs.fuzz import hostile_run
 from tests.rigs.fuzz.contracts import CONTRACTS, Contract, Sent
-from tests.rigs.fuzz.feeding import Broken
+from tests.rigs.fuzz.feeding import Broken, read_any_json
 from tests.rigs.fuzz.hostile_run import LAKE, Row, feed, feed_contract, main
 from tests.rigs.fuzz.lake import take_hostile_events
 
@@ -29,6 +29,15 @@ def test_hostile_usage_events_stop_no_ingest_and_the_tables_add_up() -> None:
     taken = take_hostile_events(300, seed=3, batch=150)
     assert taken.quarantined > 50
     assert taken.accepted > 100
+
+
+def test_what_was_sent_may_hold_numbers_that_no_double_holds_and_no_nan() -> None:
+    assert read_any_json(b'{"a":-1e999,"b":' + b"9" * 5_000 + b"}") == {
+        "a": "-1e999",
+        "b": "9" * 5_000,
+    }
+    with pytest.raises(ValueError, match="NaN is no JSON"):
+        read_any_json(b'{"a":NaN}')
 
 
 def _one(serve: object, check: object = lambda: None) -> Contract:
