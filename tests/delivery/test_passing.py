@@ -26,7 +26,13 @@ from router.delivery.replies.listen import (
 from router.delivery.replies.overload import BacklogEstimate
 from router.delivery.replies.passing import MAX_WAITING_WHILE_BEHIND, PassingRequests
 from router.delivery.replies.replied_requests import RepliedRequests
-from router.delivery.replies.reply_sender import PASSING_ASKERS, ReplyRules, ReplySender
+from router.delivery.replies.reply_sender import (
+    HEARD_AT,
+    INSTANCE,
+    PASSING_ASKERS,
+    ReplyRules,
+    ReplySender,
+)
 from router.delivery.settings import AdmissionConfig, ConsumerConfig, ReplyConfig
 from router.delivery.wire.frames import PlainFrames
 from tests.support.delivery import STORED_NS, FakeConnection, FakePublisher
@@ -400,6 +406,37 @@ async def test_what_was_refused_is_not_read_ahead() -> None:
     assert not bench.take_stored("quiet:2", 7, head=None, stored_ns=bench.heard_ns)
     assert bench.take_stored("quiet:3", 8, head=None, stored_ns=bench.heard_ns)
     assert bench.is_stored_copy_answered("quiet:2")
+
+
+@pytest.mark.parametrize(("heard_s", "answers"), [(-1.0, 1), (0.5, 1), (60.0, 2)])
+async def test_an_instance_that_is_told_of_an_inbox_that_it_has_answered_answers_it_once(
+    heard_s: float, answers: int
+) -> None:
+    """Both heard it; the other one left its passing copy, after this one had answered. What was
+    heard later was asked again.
+    """
+    bench, stored_ns = Bench(), time_ns()
+    bench.answers.sent.on_answered(b"0123456789abcdef")  # another one answers passing copies
+    headers = {"Nats-Msg-Id": "m-1"}
+    bench.answers.on_request("work", "_INBOX.a.1", b"acme:1", headers)
+    message = Message("work", b"acme:1", headers, "S", "c", 1, stored_ns, 1, "")
+    bench.answers.send(message, Reply(b"yes"))
+    told = {**headers, INSTANCE: "another", HEARD_AT: f"{stored_ns / 1e9 + heard_s}"}
+    bench.answers.on_asker(PASSING_ASKERS, "_INBOX.a.1", b"acme:1", told)
+    assert bench.sent() == [b"yes"] * answers
+
+
+async def test_what_is_refused_is_told_to_the_other_instances_which_may_decide_its_stored_copy() -> (
+    None
+):
+    bench, now = Bench(queue=2), time()
+    bench.live._overload.refuses = True
+    bench.hear("quiet:1", "_INBOX.q.1")
+    assert bench.take(b"_INBOX.q.2", b"quiet:2", None)
+    bench.hear("quiet:3", "_INBOX.q.3")
+    for number in (2, 3):
+        assert bench.sent(f"_INBOX.q.{number}")
+        assert bench.answers.sent.has(f"_INBOX.q.{number}", b"quiet:%d" % number, now)
 
 
 @pytest.mark.parametrize("own", ["_INBOX.own", "_INBOX.f.own"])

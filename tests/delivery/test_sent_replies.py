@@ -44,6 +44,22 @@ async def test_the_same_bytes_asked_again_later_through_the_same_inbox_are_anoth
     assert (live.has_request(b"1", 99.9), live.has_request(b"1", 100.1)) == (True, False)
 
 
+async def test_an_instance_that_begins_with_passing_copies_says_so_before_it_answers_one() -> None:
+    """Else the other one would not tell what it answers, and both would answer what came first."""
+    wire = Wire()
+    wire.one.tick(100.0)
+    wire.two.tick(100.0)
+    wire.one.switch(True)
+    assert (wire.two.is_used, wire.two.is_on) == (True, False)
+    wire.one.switch(True)  # it is on already
+    assert wire.told == [wire.one.instance.encode()]
+    wire.two.tick(100.0 + KEEP_S)
+    assert wire.two.is_used
+    wire.one.switch(False)
+    wire.two.tick(100.0 + 2 * KEEP_S)
+    assert not wire.two.is_used
+
+
 async def test_it_is_forgotten_after_a_while() -> None:
     wire = Wire()
     wire.one.tick(100.0)

@@ -180,13 +180,13 @@ class PassingRequests(Generic[A]):
         heads = NO_HEADERS if headers is None else headers
         asker = self._describe(data, heads) if self.refusals.is_allowed else None
         if asker is None:
-            self._leave(data, heads, inbox)
+            self._leave(data, heads, inbox, self._clock())
         else:
             share = self._find_place(asker.tenant_id), self._is_high(asker)
             if not self._may_find_room(share, len(data)) or not self._enqueue(
                 PassingRequest(subject, data, heads, inbox, share[0], self._clock()), share
             ):
-                self._turn_away(asker, data, heads, inbox)
+                self._turn_away(asker, data, heads, inbox, self._clock())
 
     def _enqueue(self, request: PassingRequest, share: Share) -> bool:
         """Queue a request, or put it in the place of another of its tenant. False: there is no
@@ -201,16 +201,20 @@ class PassingRequests(Generic[A]):
                 replaced.stored is None
                 and (asker := self._describe(replaced.data, replaced.headers)) is not None
             ):
-                self._turn_away(asker, replaced.data, replaced.headers, replaced.inbox)
+                self._turn_away(
+                    asker, replaced.data, replaced.headers, replaced.inbox, replaced.heard_at
+                )
         self._work_soon()
         return True
 
-    def _turn_away(self, asker: A, data: bytes, headers: Mapping[str, str], inbox: str) -> None:
+    def _turn_away(
+        self, asker: A, data: bytes, headers: Mapping[str, str], inbox: str, heard_at: float
+    ) -> None:
         """There is no room for a passing copy."""
         if self._overload.refuses:
             self.refusals.add(asker, inbox.encode(), data, headers)
         else:
-            self._leave(data, headers, inbox)
+            self._leave(data, headers, inbox, heard_at)
 
     # -- in, from the stream (`ReadAhead`) --------------------------------------------------------
 
@@ -300,13 +304,9 @@ class PassingRequests(Generic[A]):
         consumer, stored = self._consumer(), request.stored
         if stored is not None and (self._is_delivered(stored) or self._is_too_much(request.place)):
             return
-        if (
-            stored is None
-            and request.headers.get(MSG_ID)
-            and self._replies.sent.has(request.inbox, request.data, request.heard_at)
+        if stored is None and self._replies.is_answered(
+            request.headers.get(MSG_ID), request.inbox, request.data, request.heard_at
         ):
-            # its stored copy was answered first. Without an id that may be another request's
-            # answer, so it is answered again.
             return
         if consumer is None or not consumer.pause_switch.is_open:
             self._leave_request(request)
@@ -415,9 +415,9 @@ class PassingRequests(Generic[A]):
 
     def _leave_request(self, request: PassingRequest) -> None:
         if request.stored is None:
-            self._leave(request.data, request.headers, request.inbox)
+            self._leave(request.data, request.headers, request.inbox, request.heard_at)
 
-    def _leave(self, data: bytes, headers: Mapping[str, str], inbox: str) -> None:
+    def _leave(self, data: bytes, headers: Mapping[str, str], inbox: str, heard_at: float) -> None:
         """Tell every instance the inbox: the one that decides the stored copy answers it. Where
         none is stored, refuse it.
         """
@@ -425,7 +425,9 @@ class PassingRequests(Generic[A]):
             self.refusals.add(asker, inbox.encode(), data, headers)
             return
         self._replies.expect(
-            RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox
+            RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data),
+            inbox,
+            heard_at,
         )
         self._observer.on_passing_copy(LEFT, 0.0)
 

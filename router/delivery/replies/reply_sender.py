@@ -54,6 +54,8 @@ PASSING_REPLIES = "beamline.router.v1.internal.answered"
 PASSING_ASKERS = "beamline.router.v1.internal.asked"
 IDENTICAL = "beamline.router.v1.internal.identical"
 INSTANCE = "Router-Instance"
+# when a passing copy was heard that its instance leaves to the stored one, seconds since the epoch
+HEARD_AT = "Router-Heard-At"
 # they say where an answer, or a publish ack, is to go
 ASKING_HEADERS = frozenset({REPLY_TO, EXPECTED_STREAM, CONFIRM})
 MAX_SHARED_REQUEST_BYTES = 128 * 1024  # a larger request is not published to the other instances
@@ -368,17 +370,20 @@ class ReplySender:
         elif is_for_another_stream(headers, self._stream):
             self._connection.publish_nowait(reply, wrong_stream(self._stream))
         elif self.sent.is_on:
-            self.expect(_build_publisher_identity(data, headers), reply)
+            self.expect(_build_publisher_identity(data, headers), reply, inf)
         else:
             self._request, self._stored_ns = data, NOT_STORED
             self._correlator.add_request(
                 _build_publisher_identity(data, headers), reply, self._now()
             )
 
-    def expect(self, request: RequestIdentity, inbox: str) -> None:
+    def expect(self, request: RequestIdentity, inbox: str, heard_at: float) -> None:
         """A passing copy is not answered here: tell every instance its inbox, because any of them may
-        decide the stored copy.
+        decide the stored copy, or has done so since the copy was heard. `heard_at`: seconds since
+        the epoch; infinite: nobody has.
         """
+        if self.is_answered(request.msg_id, inbox, request.data, heard_at):
+            return
         self._request, self._stored_ns = request.data, NOT_STORED
         self._correlator.add_request(request, inbox, self._now())
         if len(request.data) <= MAX_SHARED_REQUEST_BYTES:
@@ -386,6 +391,7 @@ class ReplySender:
                 INSTANCE: self.sent.instance,
                 MSG_ID: request.msg_id or "",
                 TENANT: request.tenant or "",
+                HEARD_AT: str(heard_at),
             }
             self._connection.publish_nowait(PASSING_ASKERS, request.data, inbox, head_of(headers))
 
@@ -397,12 +403,19 @@ class ReplySender:
             or not self._may_reach(inbox)
         ):
             return
-        self._request, self._stored_ns = data, NOT_STORED
-        self._correlator.add_request(
-            RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data),
-            inbox,
-            self._now(),
-        )
+        request = RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data)
+        heard_at = _read_time(headers.get(HEARD_AT, ""))
+        if not self.is_answered(request.msg_id, inbox, data, heard_at):
+            self._request, self._stored_ns = data, NOT_STORED
+            self._correlator.add_request(request, inbox, self._now())
+
+    def is_answered(self, msg_id: str | None, inbox: str, data: bytes, heard_at: float) -> bool:
+        """Whether a request's stored copy was answered there, by any instance, before its passing
+        copy is. Without an id that may be another request's answer, so it is answered again.
+
+        `heard_at`: seconds since the epoch. Another instance may have heard it sooner.
+        """
+        return bool(msg_id) and self.sent.has(inbox, data, heard_at - CLOCK_SLACK_S)
 
     @property
     def has_waiting_inboxes(self) -> bool:
@@ -441,6 +454,11 @@ class ReplySender:
         self.heard += 1
         if msg_id is not None:
             self._correlator.note(RequestIdentity(msg_id, None, data), self._now())
+
+    @property
+    def may_have_others(self) -> bool:
+        """Whether another instance may handle stored copies."""
+        return not self._correlator.identical.is_alone(self._now())
 
     def send_many(self, answers: Iterable[tuple[bytes, bytes]]) -> None:
         """Send to inboxes from `asker_of` or `may_answer`, where the caller prevents a second
@@ -487,6 +505,14 @@ def _build_publisher_identity(data: bytes, headers: Mapping[str, str]) -> Reques
     return RequestIdentity(
         headers.get(MSG_ID) or None, tenant_of_publisher(headers.get(TENANT)), data
     )
+
+
+def _read_time(text: str) -> float:
+    """Seconds since the epoch; infinite where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return inf
 
 
 def _ignore() -> None:

@@ -1,6 +1,7 @@
 """Remember answered requests while passing copies are answered, so that a request's other copy sends
 no second answer.
 
+    switch ─> the other instances hear that passing copies are answered, and tell what they answer
     note ──> kept here, and sent to the other instances at the end of this turn of the event loop ──> on_answered
     has  ──> called before an answer is sent, for a stored copy or a live one
 
@@ -38,6 +39,7 @@ class SentReplies:
         self._young: dict[int, float] = {}
         self._old: dict[int, float] = {}
         self._generation_at = 0.0
+        self._has_heard = False  # another instance, in this generation
         self._lines: list[str] = []
         self._told = 0  # characters of these inboxes
         self.is_on = False  # this instance answers passing copies
@@ -79,6 +81,8 @@ class SentReplies:
         """Another instance's answers; malformed lines are ignored."""
         if data.startswith(self._own):
             return
+        if len(data) == len(self._own) and data.isalnum():  # it begins with passing copies
+            self._has_heard = self.is_used = True
         now = self._clock()
         _, *lines = data.decode("utf-8", "replace").split("\n")[: MAX_LINES + 1]
         for line in lines:
@@ -94,8 +98,10 @@ class SentReplies:
 
     def switch(self, is_on: bool) -> None:
         """Start or stop answering passing copies."""
+        if is_on and not self.is_on:
+            self._publish(self._own)
         self.is_on = is_on
-        self.is_used = is_on or bool(self._young or self._old)
+        self.is_used = is_on or self._has_heard or bool(self._young or self._old)
 
     def tick(self, now: float) -> None:
         """Called some fifty times a second."""
@@ -110,7 +116,8 @@ class SentReplies:
 
     def _start_generation(self, now: float) -> None:
         self._old, self._young, self._generation_at = self._young, {}, now
-        self.is_used = self.is_on or bool(self._old)
+        self.is_used = self.is_on or self._has_heard or bool(self._old)
+        self._has_heard = False
 
     def _tell(self) -> None:
         if self._lines:
