@@ -380,7 +380,7 @@ class ReplySender:
     def expect(self, request: RequestIdentity, inbox: str, heard_at: float) -> None:
         """A passing copy is not answered here: tell every instance its inbox, because any of them may
         decide the stored copy, or has done so since the copy was heard. `heard_at`: seconds since
-        the epoch; infinite: nobody has.
+        the epoch; infinite: no instance has.
         """
         if self.is_answered(request.msg_id, inbox, request.data, heard_at):
             return

@@ -307,7 +307,7 @@ def sync_mode(facts: Facts) -> Iterator[Finding]:
 def topology(facts: Facts) -> Iterator[Finding]:
     for difference in facts.differences:
         if difference.state == MISSING:
-            yield fail("topology", str(difference), _remedy_of_missing(difference, facts))
+            yield fail("topology", str(difference), _name_remedy(difference, facts))
         elif difference.state == WIDENED:
             yield warn(
                 "topology",
@@ -341,7 +341,7 @@ def topology(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _remedy_of_missing(difference: Difference, facts: Facts) -> str:
+def _name_remedy(difference: Difference, facts: Facts) -> str:
     """A durable that is not beside messages may be one that a power cut tore: the server then
     tells what it tells of one that was never made.
     """
