@@ -15,7 +15,7 @@ letter.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -31,13 +31,15 @@ class Fault(Struct, frozen=True):
 
     `code` is a dead letter's validation code or an answer's error code
     (docs/reference/contracts.md#errors), `field` the place in the RouteRequest, `stage` the step of
-    validation that refused it.
+    validation that refused it. `ids`: of the message, by name, where its reader has them all;
+    None: the dead letter's writer reads them.
     """
 
     code: str
     message: str
     field: str | None = None
     stage: str | None = None
+    ids: Mapping[str, str] | None = None
 
 
 class PublishAck(Struct, frozen=True, gc=False):

@@ -6,8 +6,10 @@ import base64
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from router.contracts.decision import RESERVED_TYPES, RouteRequest
+from router.contracts.extract import extract_ids
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.raw_json import RawJson
 from router.core.outcome import Fault
@@ -136,9 +138,18 @@ def test_a_time_is_any_integer_of_64_bits(timestamp: int) -> None:
     ],
 )
 def test_a_missing_field_is_named_by_its_place(data: object, name: str, field: str) -> None:
-    assert refused(data) == Fault(
+    assert replace(refused(data), ids=None) == Fault(
         "SCHEMA_VALIDATION_FAILED", f"Missing required field: {name}", field, "schema"
     )
+
+
+@pytest.mark.parametrize("data", [{"message": {"tenant_id": "acme"}}, {"tenant_id": 5}, "{", "[]"])
+def test_a_refusal_has_the_ids_that_its_dead_letter_would_read(data: object) -> None:
+    message = a_message(data)
+    found = read(message).asked
+    assert isinstance(found, Fault)
+    assert found.ids in (None, extract_ids(message))
+    assert (found.ids is None) == isinstance(data, str)
 
 
 @pytest.mark.parametrize(

@@ -387,6 +387,8 @@ def _refuse(
     if limits.refuses_control_headers:
         broken += control_violations(message.headers)
     fault = translate_place(refused, body).as_fault()
+    if body is not NOTHING:  # else more of it may be read for its ids alone
+        fault = replace(fault, ids=seen)
     return RequestReading(
         fault, answer_id, seen.get("trace_id"), tenant_id, broken, _hints_in(body)
     )

@@ -45,7 +45,7 @@ def build_dead_letter_writer(
     def write(message: Message, reason: str, fault: Fault) -> Effect | None:
         if not settings.dlq.enabled:
             return None
-        seen = writer.extract(message)
+        seen = writer.extract(message) if fault.ids is None else fault.ids
         tenant = seen.get("tenant_id", "")
         is_over = shares.is_over(tenant)
         if is_over and shares.is_nearly_full and on_omitted is not None:
