@@ -374,9 +374,10 @@ async def test_what_is_read_ahead_is_left_to_its_delivery_without_room_or_when_t
     assert bench.heard == ["quiet:1", "other:4"]
 
 
+@pytest.mark.parametrize("by_listener", [True, False])
 @pytest.mark.parametrize("headers", [{"Nats-Msg-Id": "m-1"}, {}])
 async def test_a_passing_copy_that_is_read_long_after_its_stored_one_was_answered_gets_that_answer(
-    headers: dict[str, str],
+    headers: dict[str, str], by_listener: bool
 ) -> None:
     """The stream is read ahead on another connection: while this socket is behind, a request is
     decided, and its answer given to the reply subject, before its inbox is heard here.
@@ -390,9 +391,10 @@ async def test_a_passing_copy_that_is_read_long_after_its_stored_one_was_answere
     now += 1.5
     bench.answers.tick()
     assert bench.connection.posted("work.reply") == [b"yes"]
+    hear = bench.answers.on_request if by_listener else bench.live.on_request
     for count in (1, 2):  # a second one without an id is another request
-        bench.hear("acme:1", f"_INBOX.a.{count}", **headers)
-        await until(lambda count=count: bench.told["left"] == count)  # type: ignore[misc]
+        hear("work", f"_INBOX.a.{count}", b"acme:1", headers or None)
+    await until(lambda: bench.sent("_INBOX.a.1"))
     assert bench.sent("_INBOX.a.1") == [b"yes"]
     assert bench.sent("_INBOX.a.2") == ([b"yes"] if headers else [])
 
@@ -426,17 +428,37 @@ async def test_an_instance_that_is_told_of_an_inbox_that_it_has_answered_answers
     assert bench.sent() == [b"yes"] * answers
 
 
-async def test_what_is_refused_is_told_to_the_other_instances_which_may_decide_its_stored_copy() -> (
+async def test_a_retry_through_the_same_inbox_is_answered_as_soon_as_it_is_heard() -> None:
+    """A client with one inbox that obeys `retry_after_ms`."""
+    bench, headers = Bench(), {"Nats-Msg-Id": "m-1"}
+    for count in (1, 2):
+        bench.hear("acme:1", **headers)
+        await until(lambda count=count: len(bench.sent()) == count)  # type: ignore[misc]
+
+
+async def test_an_answer_from_before_this_instance_listened_is_kept_while_passing_copies_wait() -> (
     None
 ):
-    bench, now = Bench(queue=2), time()
-    bench.live._overload.refuses = True
-    bench.hear("quiet:1", "_INBOX.q.1")
-    assert bench.take(b"_INBOX.q.2", b"quiet:2", None)
-    bench.hear("quiet:3", "_INBOX.q.3")
-    for number in (2, 3):
-        assert bench.sent(f"_INBOX.q.{number}")
-        assert bench.answers.sent.has(f"_INBOX.q.{number}", b"quiet:%d" % number, now)
+    """It was started to help: the instance that is behind hears the inbox later."""
+    bench, headers = Bench(), {"Nats-Msg-Id": "m-1"}
+    bench.answers.sent.on_answered(b"0123456789abcdef")
+    bench.answers.start_listening_from(100)
+    bench.answers._old_from = 0.0
+    bench.answers.send(
+        Message("work", b"acme:1", headers, "S", "c", 7, time_ns(), 1, ""), Reply(b"yes")
+    )
+    told = {**headers, INSTANCE: "another", HEARD_AT: f"{time()}"}
+    bench.answers.on_asker(PASSING_ASKERS, "_INBOX.a.1", b"acme:1", told)
+    assert bench.sent() == [b"yes"]
+
+
+async def test_a_switch_off_leaves_no_mark_of_what_was_heard_during_it() -> None:
+    bench = Bench()
+    bench.live.is_on = False
+    bench.hear("acme:1")
+    await until(bench.sent)
+    bench.live.end_switch()
+    assert not bench.is_stored_copy_answered("acme:1")
 
 
 @pytest.mark.parametrize("own", ["_INBOX.own", "_INBOX.f.own"])
@@ -603,10 +625,10 @@ class Subscriptions(FakeConnection):
 
     async def flush(self) -> None: ...
 
-    async def flush_last(self) -> None:
+    async def flush_last(self, within_s: float) -> None:
         self.told.append("flush")
 
-    async def unsubscribe(self, sid: int, *, at_once: bool = False) -> None:
+    async def unsubscribe(self, sid: int, **_: object) -> None:
         self.told.append(f"UNSUB {sid}")
 
 

@@ -5,8 +5,9 @@ seconds.
 import pytest
 
 from router.delivery.replies.reply_correlator import (
-    MAX_GIVEN_UP_BYTES,
+    KEPT_S,
     MAX_IN_FLIGHT_INBOXES,
+    MAX_KEPT_ANSWERS,
     CorrelatorRules,
     ReplyCorrelator,
     RequestIdentity,
@@ -520,19 +521,53 @@ def test_an_answer_that_was_given_up_is_forgotten_when_its_requester_has_gone(
 ) -> None:
     meeting.rendezvous.keeps_given_up = lambda: True
     meeting.answer(1.0, msg_id)
-    meeting.tick(1.3, 1.3 + CorrelatorRules().keep)
-    meeting.ask("a", 1.3 + CorrelatorRules().keep, msg_id)
+    meeting.tick(1.3, 1.3 + KEPT_S)
+    meeting.ask("a", 1.3 + KEPT_S, msg_id)
     assert meeting.told == []
 
 
-def test_answers_that_were_given_up_have_a_bound_and_the_oldest_goes_first(
-    meeting: Meeting,
-) -> None:
+def test_an_answer_that_was_given_up_is_for_one_request_and_what_comes_with_it() -> None:
+    """A retry has its own stored copy: it may be decided where the first one was refused."""
+    meeting = Meeting()
     meeting.rendezvous.keeps_given_up = lambda: True
-    size = MAX_GIVEN_UP_BYTES // 2
-    for number in range(3):
-        meeting.answer(1.0, f"id-{number}", says=b"%d" % number * size)
-        meeting.tick(1.3)
-    for number in range(3):
-        meeting.ask(f"{number}", 5.0, f"id-{number}")
-    assert [inbox for inbox, _ in meeting.told] == ["1", "2"]
+    meeting.answer(1.0, says=b"no")
+    meeting.tick(1.3)
+    meeting.ask("a", 2.0)
+    meeting.ask("b", 2.0 + SPAN / 2)
+    meeting.tick(*(2.2 + number / 10 for number in range(28)))
+    meeting.ask("retry", 5.0)
+    meeting.answer(5.1)
+    assert meeting.told == [("a", b"no"), ("b", b"no"), ("retry", b"yes")]
+
+
+def test_alike_requests_without_an_id_get_an_answer_each_of_those_that_were_given_up() -> None:
+    meeting = Meeting()
+    meeting.rendezvous.keeps_given_up = lambda: True
+    for at in (1.0, 1.1):
+        meeting.answer(at, None)
+    meeting.tick(1.5)
+    for inbox in ("a", "b", "c"):
+        meeting.ask(inbox, 5.0, None)
+    assert meeting.told == [("a", b"yes"), ("b", b"yes")]
+
+
+def test_nobody_else_s_answer_takes_the_place_of_one_that_was_given_up(meeting: Meeting) -> None:
+    """Another tenant may use the same id, without an inbox; or any number of other ones."""
+    meeting.rendezvous.keeps_given_up = lambda: True
+    meeting.answer(1.0)
+    meeting.tick(1.3)
+    meeting.answer(1.6, data=b"y", tenant="u")
+    for number in range(MAX_KEPT_ANSWERS + 1):
+        meeting.answer(2.0, f"id-{number}", tenant="u", may_wait=False)
+    meeting.tick(3.0)
+    meeting.ask("a", 5.0)
+    assert meeting.told == [("a", b"yes")]
+
+
+def test_the_answer_to_a_request_without_an_inbox_is_not_kept(meeting: Meeting) -> None:
+    meeting.rendezvous.keeps_given_up = lambda: True
+    meeting.rendezvous.note(RequestIdentity("id", "t", b"x"), 1.0)
+    meeting.answer(1.1)
+    meeting.tick(1.5)
+    meeting.ask("a", 5.0)
+    assert meeting.told == []

@@ -296,8 +296,10 @@ class MessageProcessor:
         self._redeliveries.try_begin(held.message, record, writer, then)
 
     def _on_begin_tried(self, held: InFlightMessage, writer: str, counted: Message | None) -> None:
-        if held.state is not MessageState.COUNTING:
-            return  # a drain has handed it back
+        if held.state is not MessageState.COUNTING:  # a drain has handed it back
+            if counted is not None:
+                self._redeliveries.give_back(counted)
+            return
         if counted is None:
             # not after the pause: this one may be the one that ends it
             self._background_tasks.start(self._insist_and_begin(held, None, writer))

@@ -134,6 +134,7 @@ RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
 # with those that it knows and then sends it, while SUB and UNSUB are read beside that: a message
 # matched before SUB and sent after UNSUB would reach neither.
 OVERLAP_S = 0.1
+SWITCH_S = 30.0  # for the server's PONG, which waits in the socket behind all that came before it
 NOTHING_YET = 2**63  # no sequence is above it: no inbox is expected
 
 
@@ -244,10 +245,11 @@ class Listener:
         if is_on and self._ahead is not None:
             # the end of the old subscription may be confirmed late
             tasks.start_once("read ahead", partial(self._ahead.read, passing))
-        await connection.flush_last()  # the server has read SUB
+        await connection.flush_last(SWITCH_S)  # the server has read SUB
         await asyncio.sleep(OVERLAP_S)
-        await connection.unsubscribe(old)
+        await connection.unsubscribe(old, within_s=SWITCH_S)
         self._sids.remove(old)
+        passing.end_switch()
 
     async def _learn(self) -> None:
         self._retry.delay()

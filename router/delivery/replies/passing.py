@@ -170,6 +170,13 @@ class PassingRequests(Generic[A]):
         self._replies.sent.switch(is_on)
         self._observer.on_overload(self._overload.wait_s if is_on else None)
 
+    def end_switch(self) -> None:
+        """No passing copy is heard any more, or all are: what the other subscription still brought
+        has left marks.
+        """
+        if not self.is_on:
+            self._marks.clear()
+
     # -- in ----------------------------------------------------------------------------------------
 
     def on_request(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:

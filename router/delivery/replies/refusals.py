@@ -103,7 +103,6 @@ class Refusals(Generic[A]):
         )
         refuse, retry_after_ms = self._refuse, self._overload.retry_after_ms
         told: list[tuple[bytes, bytes]] = []
-        refused: list[bytes] = []
         keys: list[int] = []
         bare: list[int] = []
         for inbox, data, msg_id, after in frames.read(chunk, at):
@@ -121,7 +120,6 @@ class Refusals(Generic[A]):
                 if (share not in full and self._has_room(share, data)) or not may_reply(inbox):
                     break
                 told.append((inbox, refuse(asker, retry_after_ms)))
-                refused.append(data)
                 if msg_id is None:
                     bare.append(hash(data))
                 else:
@@ -134,9 +132,6 @@ class Refusals(Generic[A]):
         if told:
             self._replies.send_many(told)
             self._mark(keys, bare)
-            if self._replies.may_have_others:
-                for (inbox, _), data in zip(told, refused, strict=True):
-                    self._replies.sent.note(inbox.decode("ascii"), data)
         return at
 
     def _has_room(self, share: Share, data: bytes) -> bool:
@@ -154,8 +149,6 @@ class Refusals(Generic[A]):
             self._mark((key,), ())
         else:
             self._mark((), (key,))
-        if self._replies.may_have_others:
-            self._replies.sent.note(inbox.decode(), data)
 
     def _mark(self, keys: Sequence[int], bare: Sequence[int]) -> None:
         """The stored copies need nothing but an ack."""

@@ -9,7 +9,7 @@ first. They are matched by a 64-bit hash of (Nats-Msg-Id, tenant header, payload
                             handles its request (`WaitingInboxes`);
                             other instances answer most of them, so a full table refuses nothing
     answer, then request    the answer is kept for 250 ms, then it goes to the reply subject; while
-                            passing copies are answered it is kept on (`GivenUpAnswers`)
+                            passing copies are answered it is kept on for KEPT_S
     request again           with an id, within `span` of the answer: the stream drops it, so this
                             answers it
 
@@ -29,6 +29,7 @@ from zlib import crc32
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.core.bounded_cache import BoundedCache
 from router.delivery.replies.identical import CorrelationKey, IdenticalRequests, WaitingInbox
 from router.delivery.replies.standstill import Standstill
 
@@ -45,7 +46,14 @@ MAX_IN_FLIGHT_INBOXES = 1_000  # of one key: identical requests have one key
 MAX_KEPT_BYTES = 4 * 1024 * 1024
 # for so long after an answer, further copies of a request without an id get none
 REPLIED_FOR_S = 2.0
-MAX_GIVEN_UP_BYTES = 8 * 1024 * 1024  # of answers
+# Answers that went to the reply subject while passing copies are answered. An instance reads these
+# from a socket that may be seconds behind, and queues them; it reads ahead on another one, and other
+# instances take stored copies. So a request may be decided and given up long before an instance that
+# has its passing copy leaves that to the stored one, which needs no answer any more.
+KEPT_S = 10.0
+KIB = 1024
+MAX_KEPT_ANSWERS = 16_384  # KiB of them; one that is smaller counts as one
+MOST_ALIKE = 16  # of requests without an id that have the same bytes
 
 
 class RequestIdentity(Struct, frozen=True, gc=False):
@@ -64,6 +72,7 @@ class UnclaimedAnswer(Struct):
     data: bytes
     until: float
     unclaimed: Callable[[], None]
+    is_wanted: bool = True  # no passing copy without an inbox was heard
 
 
 class Replied(Struct, gc=False):
@@ -126,7 +135,10 @@ class ReplyCorrelator:
         self._replied_without_id: OrderedDict[CorrelationKey, float] = OrderedDict()
         # whether passing copies are answered, here or elsewhere: then an inbox may be heard late
         self.keeps_given_up: Callable[[], bool] = lambda: False
-        self._given_up = GivenUpAnswers(rules.keep)
+        # by the hash of content, shared by the tenants of the headers
+        self._given_up: BoundedCache[int, tuple[bytes, ...]] = BoundedCache(MAX_KEPT_ANSWERS)
+        self._given_up_until = -inf  # that of the newest one
+        self._has_given_up = False  # a plain attribute, because each plain request reads it
         # a repeat that the stream dropped is not taken for one that it stores, however late it is
         # heard
         self._standstill = Standstill()
@@ -176,8 +188,9 @@ class ReplyCorrelator:
                 )
             return
         if (
-            answer := self._given_up.take(key, content_hash, has_id=msg_id is not None)
-        ) is not None:
+            self._has_given_up
+            and (answer := self._take_given_up(request, content_hash, now)) is not None
+        ):
             self._send(inbox, answer)
             return
         table = self._inboxes
@@ -203,6 +216,7 @@ class ReplyCorrelator:
             key not in table.younger
             and key not in self._waiting
             and key not in self.identical.first_ones
+            and not self._has_given_up
         )
         if is_alone and table.count < self._capacity:
             table.count += 1
@@ -267,7 +281,7 @@ class ReplyCorrelator:
         """
         msg_id, content_hash = request.msg_id, _hash_content(request)
         key = content_hash if msg_id is None else hash(msg_id)
-        if msg_id is not None:
+        if msg_id is not None:  # `_note_replied` in place: this is once a message
             self._replied.pop(key, None)
             self._replied[key] = Replied(
                 request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request),
@@ -297,12 +311,14 @@ class ReplyCorrelator:
             is_claimed = self._share(inboxes, content_hash, request, data)
         if is_claimed:
             return
+        is_wanted = not inboxes or inboxes[-1].inbox != NO_INBOX
+        answer = UnclaimedAnswer(
+            request, content_hash, data, now + self._wait_s, unclaimed, is_wanted
+        )
         if may_wait:
-            self._wait_for_request(
-                key, UnclaimedAnswer(request, content_hash, data, now + self._wait_s, unclaimed)
-            )
+            self._wait_for_request(key, answer)
         elif content_hash not in self._replied_without_id:
-            self._give_up(key, UnclaimedAnswer(request, content_hash, data, now, unclaimed), now)
+            self._give_up(answer, now)
 
     def reply_to_named_inbox(
         self, request: RequestIdentity, data: bytes, to: str, now: float
@@ -315,14 +331,7 @@ class ReplyCorrelator:
         if msg_id is None:
             return
         key = hash(msg_id)
-        self._replied.pop(key, None)
-        self._replied[key] = Replied(
-            request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request),
-            content_hash,
-            data,
-            now,
-            to,
-        )
+        self._note_replied(key, request, content_hash, data, now=now, to=to)
         others = [waiting for waiting in self._inboxes.pop(key) if waiting.inbox != to]
         if others:
             self._share(
@@ -340,7 +349,8 @@ class ReplyCorrelator:
         self._standstill.look(now)
         if self._waiting:
             self._end_waits(now)
-        self._given_up.forget(now)
+        if self._has_given_up and now >= self._given_up_until:
+            self._given_up, self._has_given_up = BoundedCache(MAX_KEPT_ANSWERS), False
         self._reply_to_left_over(now)
         self.identical.announce(now)
         while self._replied and next(
@@ -540,15 +550,61 @@ class ReplyCorrelator:
             while waiting and waiting[0].until <= now:
                 ended = waiting.popleft()
                 if key not in self._replied_without_id:
-                    self._give_up(key, ended, now)
+                    self._give_up(ended, now)
             if not waiting:
                 del self._waiting[key]
 
-    def _give_up(self, key: CorrelationKey, answer: UnclaimedAnswer, now: float) -> None:
+    def _give_up(self, answer: UnclaimedAnswer, now: float) -> None:
         """No inbox was heard in time: the answer goes to the reply subject."""
         answer.unclaimed()
-        if self.keeps_given_up():
-            self._given_up.keep(key, answer.content_hash, answer.data, now)
+        if not (answer.is_wanted and self.keeps_given_up()):
+            return
+        request, until = answer.request, now + KEPT_S
+        alike = self._given_up.get(answer.content_hash, now) if request.msg_id is None else None
+        kept = (*(alike or ())[1 - MOST_ALIKE :], answer.data)
+        self._given_up.put(
+            answer.content_hash,
+            kept,
+            until,
+            now,
+            request.tenant or "",
+            1 + sum(map(len, kept)) // KIB,
+        )
+        self._given_up_until, self._has_given_up = until, True
+
+    def _take_given_up(
+        self, request: RequestIdentity, content_hash: int, now: float
+    ) -> bytes | None:
+        """The answer to a request whose inbox is heard late. It is taken out: the next request with
+        its id is another one, which has its own stored copy.
+        """
+        kept = self._given_up.get(content_hash, now)
+        if kept is None:
+            return None
+        self._given_up.remove(content_hash)
+        answer, *others = kept
+        if others:
+            weight = 1 + sum(map(len, others)) // KIB
+            tenant = request.tenant or ""
+            self._given_up.put(content_hash, tuple(others), now + KEPT_S, now, tenant, weight)
+        if request.msg_id is not None:
+            self._note_replied(hash(request.msg_id), request, content_hash, answer, now=now)
+        return answer
+
+    def _note_replied(
+        self,
+        key: CorrelationKey,
+        request: RequestIdentity,
+        content_hash: int,
+        answer: bytes,
+        *,
+        now: float,
+        to: str | None = None,
+    ) -> None:
+        if len(request.data) > MAX_KEPT_REQUEST_BYTES:
+            request = _drop_data(request)
+        self._replied.pop(key, None)
+        self._replied[key] = Replied(request, content_hash, answer, now, to)
 
     def _mark_replied(self, content_hash: int, now: float) -> None:
         self._replied_without_id.pop(content_hash, None)
@@ -569,49 +625,6 @@ def _hash_content(request: RequestIdentity) -> int:
     if request.msg_id is None and request.tenant is None:
         return hash(request.data)
     return hash((request.msg_id, request.tenant, request.data))
-
-
-# -- Answers that went to the reply subject while passing copies are answered.
-#
-# An instance reads passing copies from a socket that may be seconds behind, and queues them; it reads
-# ahead on another one, and other instances take stored copies. So a request may be decided and given
-# up long before an instance that has its passing copy leaves that to the stored one, which needs no
-# answer any more.
-
-
-class GivenUpAnswers:
-    """For `keep` seconds, and at most `MAX_GIVEN_UP_BYTES` of them."""
-
-    def __init__(self, keep: float) -> None:
-        self._keep_s = keep
-        # time, hash of content, answer; oldest first
-        self._answers: OrderedDict[CorrelationKey, tuple[float, int, bytes]] = OrderedDict()
-        self._bytes = 0
-
-    def keep(self, key: CorrelationKey, content_hash: int, answer: bytes, now: float) -> None:
-        self._drop(key)
-        self._answers[key] = now, content_hash, answer
-        self._bytes += len(answer)
-        while self._bytes > MAX_GIVEN_UP_BYTES:
-            self._drop(next(iter(self._answers)))
-
-    def take(self, key: CorrelationKey, content_hash: int, *, has_id: bool) -> bytes | None:
-        """The answer to a request. Without an id it is taken out: the next request with these bytes
-        is another one.
-        """
-        if not self._answers or (kept := self._answers.get(key)) is None or kept[1] != content_hash:
-            return None
-        if not has_id:
-            self._drop(key)
-        return kept[2]
-
-    def forget(self, now: float) -> None:
-        while self._answers and now - next(iter(self._answers.values()))[0] >= self._keep_s:
-            self._drop(next(iter(self._answers)))
-
-    def _drop(self, key: CorrelationKey) -> None:
-        if (dropped := self._answers.pop(key, None)) is not None:
-            self._bytes -= len(dropped[2])
 
 
 # -- The inboxes of requests that the listener heard and this instance has not answered, by the key

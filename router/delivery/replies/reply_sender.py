@@ -160,7 +160,8 @@ class ReplySender:
             message.data, reply.data, self._now(), message.sequence
         ):
             return
-        if headers and self._is_unheard(message):
+        # while passing copies are answered, another instance may hear its inbox late
+        if headers and not self.sent.is_used and self._is_unheard(message):
             self._to_reply_subject(message, reply)
             return
         # What comes again is answered again: its ack was lost, and its answer perhaps with it.
@@ -404,7 +405,8 @@ class ReplySender:
         ):
             return
         request = RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data)
-        heard_at = _read_time(headers.get(HEARD_AT, ""))
+        # this instance may have heard, and answered, it sooner than the other one
+        heard_at = _read_time(headers.get(HEARD_AT, "")) - CLOCK_SLACK_S
         if not self.is_answered(request.msg_id, inbox, data, heard_at):
             self._request, self._stored_ns = data, NOT_STORED
             self._correlator.add_request(request, inbox, self._now())
@@ -413,9 +415,9 @@ class ReplySender:
         """Whether a request's stored copy was answered there, by any instance, before its passing
         copy is. Without an id that may be another request's answer, so it is answered again.
 
-        `heard_at`: seconds since the epoch. Another instance may have heard it sooner.
+        `heard_at`: seconds since the epoch.
         """
-        return bool(msg_id) and self.sent.has(inbox, data, heard_at - CLOCK_SLACK_S)
+        return bool(msg_id) and self.sent.has(inbox, data, heard_at)
 
     @property
     def has_waiting_inboxes(self) -> bool:
@@ -454,11 +456,6 @@ class ReplySender:
         self.heard += 1
         if msg_id is not None:
             self._correlator.note(RequestIdentity(msg_id, None, data), self._now())
-
-    @property
-    def may_have_others(self) -> bool:
-        """Whether another instance may handle stored copies."""
-        return not self._correlator.identical.is_alone(self._now())
 
     def send_many(self, answers: Iterable[tuple[bytes, bytes]]) -> None:
         """Send to inboxes from `asker_of` or `may_answer`, where the caller prevents a second

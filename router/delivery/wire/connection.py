@@ -57,7 +57,7 @@ MAX_HEADS = 1024
 MAX_HEAD_BYTES = 1024  # of one
 # seconds that a server may take to confirm what is sent last: an unsubscription, the answers of a
 # drain
-LAST_FLUSH_S = 2
+LAST_FLUSH_S = 2.0
 
 CONNECT = b"CONNECT "
 LOGIN_FIELDS = ("user", "pass", "auth_token")
@@ -195,9 +195,11 @@ class Connection(ReconnectingClient):
             if (earlier := self.denials.find(subject)) is not None:
                 raise earlier
 
-    async def unsubscribe(self, sid: int, *, at_once: bool = False) -> None:
-        """End a subscription. Unless `at_once`, messages that the server had sent by then are still
-        delivered.
+    async def unsubscribe(
+        self, sid: int, *, at_once: bool = False, within_s: float = LAST_FLUSH_S
+    ) -> None:
+        """End a subscription. Unless `at_once`, messages that the server had sent by then, and that
+        are read within `within_s`, are still delivered.
         """
         subscription = self._subs.get(sid)
         try:
@@ -205,7 +207,7 @@ class Connection(ReconnectingClient):
                 with contextlib.suppress(nats.errors.Error, OSError):
                     await self._send_unsubscribe(sid)
                     if not at_once:
-                        await self.flush_last()
+                        await self.flush_last(within_s)
         finally:
             self.callbacks.pop(sid, None)
             self.takers.pop(sid, None)
@@ -213,12 +215,12 @@ class Connection(ReconnectingClient):
                 subscription._stop_processing()
                 self._remove_sub(sid)
 
-    async def flush_last(self) -> None:
-        """Flush for at most `LAST_FLUSH_S`. It never fails: a server that hangs must not hold up a
-        drain, nor make it an error.
+    async def flush_last(self, within_s: float = LAST_FLUSH_S) -> None:
+        """Flush for at most so long. It never fails: a server that hangs must not hold up a drain,
+        nor make it an error.
         """
         with contextlib.suppress(nats.errors.Error, OSError):
-            await self.flush(timeout=LAST_FLUSH_S)
+            await self.flush(timeout=within_s)
 
     def publish_nowait(
         self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b""
