@@ -244,10 +244,10 @@ async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscriptio
 
 
 async def _drain_amid_work(place: WorkStreams) -> None:
-    ends, begun = asyncio.Event(), []
+    ends, begun = asyncio.Event(), list[Message]()
 
     async def wait(message: Message) -> Outcome:
-        begun.append(message.data)
+        begun.append(message)
         await ends.wait()
         return Done()
 
@@ -257,6 +257,7 @@ async def _drain_amid_work(place: WorkStreams) -> None:
         # more than there are slots
         await working.publish(*[b"%d" % number for number in range(70)])
         await until(lambda: len(begun) == 64)
+        assert working.consumer.is_in_hand(begun[0])
         processor = working.consumer.processor
         assert processor is not None
         drain = processor.drain
@@ -266,7 +267,7 @@ async def _drain_amid_work(place: WorkStreams) -> None:
             return await drain(soft_s, hard_s)
 
         processor.drain = release_and_drain  # type: ignore[method-assign]
-    assert working.consumer.was_clean
+    assert (working.consumer.was_clean, working.consumer.is_in_hand(begun[0])) == (True, False)
     assert set(place.connection._subs) == before
     async with at_work(Working(place)) as another:
         await until(place.is_settled)

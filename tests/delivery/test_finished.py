@@ -175,14 +175,27 @@ async def test_the_newest_stays_though_all_is_settled(work: Work) -> None:
     assert await work.left() == [5]
 
 
-async def test_a_second_durable_that_has_not_settled_them_holds_them(work: Work) -> None:
+async def test_a_second_durable_that_has_not_settled_them_holds_them(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also on a further page of the server's list."""
+    ask, offsets = work.jetstream.ask, list[int]()
+
+    async def ask_for_pages_of_one(api: str, body: Any = None) -> Any:
+        answer = await ask(api, body)
+        if api.startswith("CONSUMER.LIST."):
+            offsets.append(body["offset"])
+            answer["consumers"] = answer["consumers"][:1]
+        return answer
+
+    monkeypatch.setattr(work.jetstream, "ask", ask_for_pages_of_one)
     for name in ("worker", "other"):
         await work.durable(name, work.one)
     await work.publish(5)
     await work.settle("worker", *range(1, 6))
     await work.settle("other", 1, 2)
     await after_the_window(work)
-    assert await work.removal.look() == 2
+    assert (await work.removal.look(), offsets) == (2, [0, 1] * 2)
 
 
 async def test_what_no_durable_takes_stays(work: Work) -> None:
@@ -208,8 +221,17 @@ async def test_one_that_is_never_settled_holds_back_none_whose_result_is_known(w
     for number in (3, 5):
         work.removal.finish(f"m-{number}")
     await after_the_window(work)
-    assert await work.removal.look() == 3
+    assert (await work.removal.look(), work.counted) == (3, 3)
     assert await work.left() == [2, 4, 6]
+
+
+async def test_the_oldest_is_removed_by_its_name_too(work: Work) -> None:
+    await work.durable("worker", work.one)
+    await work.publish(3)
+    await work.settle("worker", 3)
+    work.removal.finish("m-1")
+    await after_the_window(work)
+    assert (await work.removal.look(), await work.left()) == (1, [2, 3])
 
 
 async def test_where_the_stream_is_a_quarter_full_nothing_waits_for_the_window(work: Work) -> None:

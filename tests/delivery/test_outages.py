@@ -8,7 +8,7 @@ from router.core.errors import BrokerUnavailable, StorageRefused
 from router.core.message import Message, Reply
 from router.core.outcome import Done, Fault, Outcome, Retry
 from router.delivery.consume.in_flight import MessageState
-from router.delivery.consume.subscription import ACK, DECLINED, SENT_BACK
+from router.delivery.consume.subscription import ACK, DECLINED, REFUSED, SENT_BACK
 from tests.support.delivery import ProcessorBench, a_processor
 from tests.support.waiting import until
 
@@ -93,6 +93,27 @@ async def test_beyond_the_bound_a_requester_is_answered() -> None:
         assert bench.watcher.refusals == [(3, DECLINED)]
 
 
+async def test_a_requester_waits_for_a_missing_bucket_no_longer_than_its_patience() -> None:
+    bucket, now = Bucket(), [100.0]
+    bucket.cause = StorageRefused("there is no bucket B")
+    options = {**ALONE, "max_waiting": 3, "store_retry": 0.001, "patience": 5.0}
+    async with a_processor(bucket.handle, overloaded=lambda *_: Reply(b""), **options) as bench:
+        bench.processor._now = lambda: now[0]
+        for sequence, now[0] in ((1, 100.0), (2, 100.0), (3, 104.9)):
+            bench.take(sequence, data=b"needs it")
+        calls = bucket.calls
+        await until(lambda: bucket.calls > calls + 1)
+        assert bench.watcher.refusals == []
+        now[0] = 105.0
+        await until(lambda: bench.publisher.asked)
+        calls = bucket.calls
+        await until(lambda: bucket.calls > calls + 1)
+        assert bench.watcher.refusals == [(1, REFUSED), (2, REFUSED)]
+        assert {effects[0].data for effects in bench.publisher.asked} == {
+            b"processing_error:bucket_refuses"
+        }
+
+
 async def test_beyond_the_bound_a_message_without_a_requester_is_sent_back_and_spends_no_attempt() -> (
     None
 ):
@@ -124,6 +145,14 @@ async def test_while_attempts_cannot_be_counted_failed_messages_wait_and_the_oth
         assert bench.attempt_counter.counts[1] == 1
 
 
+async def test_where_an_attempts_bucket_is_missing_only_what_fails_waits() -> None:
+    """It is rare, so the others go on, wherever they would pause for what they all need."""
+    async with a_processor(_fail_or_settle, store_retry=60, max_waiting=2) as bench:
+        bench.attempt_counter.fault = StorageRefused("there is no bucket A")
+        await _let_attempts_fail(bench)
+        assert bench.pause_switch.is_open
+
+
 async def test_beyond_the_bound_a_failed_message_is_sent_back_uncounted_and_so_are_redeliveries() -> (
     None
 ):
@@ -131,12 +160,15 @@ async def test_beyond_the_bound_a_failed_message_is_sent_back_uncounted_and_so_a
     the count.
     """
     async with a_processor(_fail_or_settle, store_retry=60, **ALONE) as bench:
+        rooms = list[None]()
+        bench.processor.settler.on_capacity = lambda: rooms.append(None)
         await _let_attempts_fail(bench)
         for sequence in (2, 3):
             bench.take(sequence, data=b"fails")
+        assert (len(rooms), bench.watcher.refusals) == (1, [(3, SENT_BACK)])
         for sequence in (4, 5, 6, 7):
             bench.take(sequence, deliveries=2)
-        bench.processor.tick()
+        bench.processor.tick(0.0)
         assert (bench.acks(2), bench.acks(3)) == ([], [BACK_AFTER_FIVE])
         assert [bench.acks(sequence, 2) for sequence in (6, 7)] == [[BACK_AFTER_FIVE]] * 2
         assert bench.attempt_counter.counts == {}

@@ -170,7 +170,7 @@ async def test_what_was_silent_for_an_ack_wait_is_not_sent_back(
         await standing.take(bench, deliveries)
         standing.now = 30.1
         if is_seen_by == "the timer":
-            bench.processor.tick()
+            bench.processor.tick(0.0)
         await standing.end(bench, Retry(FAULT))
         assert [ack for ack in bench.acks(1, deliveries) if ack != b"+WPI"] == []
         assert (bench.watcher.settles, len(bench.processor.in_flight)) == ([(1, False)], 0)
@@ -190,7 +190,7 @@ async def test_what_the_server_delivered_here_again_is_sent_back() -> None:
     async with a_processor(standing.handle) as bench:
         await standing.take(bench, 1)
         standing.now = 31.0
-        bench.processor.tick()
+        bench.processor.tick(0.0)
         bench.take(1, deliveries=2)
         await standing.end(bench, Retry(FAULT))
         assert bench.acks(1, 2) == [b'-NAK {"delay": 1000000000}']

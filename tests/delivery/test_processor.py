@@ -11,10 +11,10 @@ import pytest
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable, Poison
 from router.core.message import Effect, Message, Reply
-from router.core.outcome import Done, Fault, Hold, Outcome, Retry
-from router.delivery.consume import task_pool
+from router.core.outcome import Dead, Done, Fault, Hold, Outcome, Retry
+from router.delivery.consume import redeliveries, task_pool
 from router.delivery.consume.processor import AT_ONCE_FOR_ONE_AHEAD
-from tests.support.delivery import a_processor, token_of
+from tests.support.delivery import ProcessorBench, a_delivery, a_processor, token_of
 from tests.support.waiting import until
 
 NAK_AT_ONCE = b'-NAK {"delay": 10000000}'
@@ -144,9 +144,11 @@ async def test_a_first_delivery_is_begun_and_acked_before_on_delivery_returns() 
 async def test_a_message_is_read_from_its_token() -> None:
     begun = Begun()
     async with a_processor(begun) as bench:
+        assert tell_newest(bench) == (0, 0, 0, 0, 0.0)
         bench.processor.on_delivery(
             "a.b", "$JS.ACK.hub.acc.S.C.1.42.3.1700000000000000001.9.rnd", b"data", {"x": "y"}
         )
+        assert tell_newest(bench) == (1, 9, 3, 42, 1.7e9)
     (message,) = begun.messages
     assert (message.stream, message.consumer, message.deliveries, message.sequence) == (
         "S",
@@ -160,6 +162,12 @@ async def test_a_message_is_read_from_its_token() -> None:
         b"data",
         {"x": "y"},
     )
+
+
+def tell_newest(bench: ProcessorBench) -> tuple[float, ...]:
+    """What the overload and the fleet are judged by."""
+    one = bench.processor
+    return one.taken, one.pending, one.delivered, one.newest_sequence, one.newest_stored_at
 
 
 async def test_a_redelivery_writes_its_start_down_before_it_begins() -> None:
@@ -323,6 +331,7 @@ async def test_a_redelivery_that_was_on_its_way_when_its_dead_letter_was_stored_
             [b"+TERM"],
         )
         assert (bench.watcher.timeouts, len(bench.processor.in_flight)) == ([1], 0)
+        assert bench.attempt_counter.counts == {1: 2}, "another process may have it as well"
 
 
 async def test_what_a_server_that_was_away_delivers_again_is_begun_though_it_was_settled() -> None:
@@ -344,9 +353,38 @@ async def test_what_a_new_durable_delivers_again_is_begun_though_it_was_settled_
     async with a_processor(begun) as bench:
         bench.take(1, deliveries=4)
         await until(lambda: bench.acks(1, 4))
+        for times in (1, 2):
+            bench.take(1, deliveries=2)
+            await until(lambda times=times: len(bench.acks(1, 2)) == times)
+        assert begun.sequences == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("after_s", "is_known"), [(59.9, True), (60.1, False)])
+@pytest.mark.parametrize("outcome", [Retry(FAULT), Done()])
+async def test_what_was_sent_back_or_settled_is_known_again_for_two_ack_waits(
+    outcome: Outcome, after_s: float, is_known: bool
+) -> None:
+    """Longer than that only another instance has it."""
+    async with a_processor(Begun(outcome), ack_wait=30.0) as bench:
+        bench.processor._redeliveries._now = lambda: 100.0
         bench.take(1, deliveries=2)
         await until(lambda: bench.acks(1, 2))
-        assert begun.sequences == [1, 1]
+        bench.processor._redeliveries._now = lambda: 100.0 + after_s
+        bench.processor.tick(0.0)
+        assert bench.take(1, deliveries=3) is is_known
+
+
+@pytest.mark.parametrize("outcome", [Retry(FAULT), Done()])
+async def test_of_very_many_the_oldest_is_forgotten_first(
+    monkeypatch: pytest.MonkeyPatch, outcome: Outcome
+) -> None:
+    for most in ("MAX_SETTLED", "MAX_SENT_BACK"):
+        monkeypatch.setattr(redeliveries, most, 2)
+    async with a_processor(Begun(outcome), max_delayed=1) as bench:
+        for sequence in (1, 2, 3):
+            bench.take(sequence, deliveries=2)
+        await until(lambda: bench.acks(3, 2))
+        assert [bench.take(one, deliveries=3) for one in (3, 2, 1)] == [True, True, False]
 
 
 async def test_while_attempts_cannot_be_recorded_nothing_begins_and_the_consumer_says_why() -> None:
@@ -370,6 +408,7 @@ async def test_a_copy_of_what_is_held_is_not_begun_and_its_token_is_the_one_that
     async with a_processor(slow) as bench:
         bench.take(1)
         assert bench.take(1, deliveries=2) is True
+        assert [bench.processor.is_in_hand(a_delivery(one)) for one in (1, 2)] == [True, False]
         slow.ends.set()
         await until(lambda: bench.acks(1, 2))
         assert (len(slow.messages), bench.acks(1, 1), bench.acks(1, 2)) == (1, [], [b"+ACK"])
@@ -535,6 +574,7 @@ async def test_what_was_sent_away_counts_against_the_room_above_what_may_be_dela
             bench.take(sequence)
         await until(lambda: bench.acks(5))
         assert bench.processor.free_capacity() == 8
+        assert bench.processor.is_in_hand(a_delivery(5)), "it comes again"
 
 
 async def test_what_may_come_again_has_room_to_come() -> None:
@@ -583,11 +623,22 @@ async def test_a_handler_that_raises_poison_is_dead_without_an_alarm(waits: bool
         assert bench.watcher.alarms == []
 
 
+async def test_a_dead_letter_that_cannot_be_built_loses_no_message_and_is_alarmed() -> None:
+    error = ValueError("no letter")
+
+    def fail(*_: object) -> Effect | None:
+        raise error
+
+    async with a_processor(Begun(Dead(FAULT)), dead_letter=fail) as bench:
+        bench.take(1)
+        assert (bench.acks(), bench.watcher.alarms) == ([b'-NAK {"delay": 4000000000}'], [error])
+
+
 async def test_a_handler_that_hangs_is_cancelled_and_its_attempt_is_spent() -> None:
     slow = Slow()
     async with a_processor(slow, handler_timeout=0.01) as bench:
         bench.take(1)
-        await until(lambda: bench.processor.tick() or bench.acks())
+        await until(lambda: bench.processor.tick(0.0) or bench.acks())
         assert (bench.acks(), slow.cancelled) == ([b'-NAK {"delay": 1000000000}'], 1)
 
 
@@ -604,7 +655,7 @@ async def test_the_slot_of_a_handler_that_ignores_its_timeout_goes_to_the_next_m
         bench.take(1)
         bench.take(2)
         try:
-            await until(lambda: bench.processor.tick() or bench.acks(2))
+            await until(lambda: bench.processor.tick(0.0) or bench.acks(2))
             assert bench.acks(1) == []
         finally:
             ends.set()

@@ -18,7 +18,7 @@ async def turn() -> None:
 class Pulling:
     """A puller at work: what arrives, what it asks for, and when it sees trouble."""
 
-    def __init__(self, prefetch: int = 8) -> None:
+    def __init__(self, prefetch: int = 8, expires: float = 30) -> None:
         self.connection = FakeConnection()
         self.arrived: list[dict[str, str] | None] = []
         self.is_known = True
@@ -27,7 +27,7 @@ class Pulling:
         self.puller = Puller(
             self.connection,  # type: ignore[arg-type]
             NEXT,
-            PullLimits(prefetch=prefetch, prefetch_bytes=2 * BYTES, expires=30, heartbeat=1),
+            PullLimits(prefetch=prefetch, prefetch_bytes=2 * BYTES, expires=expires, heartbeat=1),
             on_delivery=lambda _subject, _reply, _data, headers: (
                 self.arrived.append(headers) or self.is_known
             ),
@@ -204,6 +204,38 @@ async def test_while_no_message_comes_heartbeats_are_fewer(pulling: Pulling) -> 
     assert (pulling.heartbeats_s, pulling.puller.heartbeat_s) == ([1.0, 2.5, 2.5], 2.5)
     await pulling.message()
     assert (pulling.heartbeats_s[3:], pulling.puller.heartbeat_s) == ([1.0], 1.0)
+
+
+async def test_two_heartbeats_come_before_a_request_expires() -> None:
+    pulling = Pulling(expires=4)
+    await pulling.puller.open()
+    pulling.puller.refill()
+    pulling.status("408", Nats_Pending_Messages="1")
+    assert pulling.heartbeats_s == [1.0, 2.0]
+    pulling.puller.reset()
+    assert pulling.heartbeats_s[2:] == [1.0], "what was idle is forgotten, too"
+
+
+async def test_a_request_that_no_frame_came_just_before_is_in_doubt_until_the_next(
+    pulling: Pulling,
+) -> None:
+    now = [100.0]
+    pulling.puller._now = lambda: now[0]
+    pulling.puller.reset()
+    assert pulling.puller.is_doubtful
+    seen = []
+    for silence_s in (1.0, 1.1):
+        now[0] += 10.0
+        pulling.places = 0
+        await pulling.message(pulling.puller.outstanding)
+        now[0] += silence_s
+        pulling.places = 1
+        pulling.puller.refill()
+        seen.append(pulling.puller.is_doubtful)
+    assert (seen, pulling.puller.state.requests) == ([False, True], len(pulling.batches))
+    now[0] += 0.1
+    pulling.status("100")
+    assert not pulling.puller.is_doubtful
 
 
 async def test_heartbeats_are_fewer_still_where_a_lost_request_is_told_otherwise(

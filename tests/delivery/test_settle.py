@@ -1,18 +1,20 @@
 """Settling over fakes: one diary of what was stored, committed, answered and acked, in order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
-from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck
+from router.core.outcome import Commit, Dead, Done, Fault, Hold, Outcome, PublishAck, Then
 from router.delivery.consume.in_flight import InFlight, MessageState
 from router.delivery.consume.outages import Outages, PauseSwitch
 from router.delivery.consume.redeliveries import RedeliveryTracker
 from router.delivery.consume.settle import Settler, SharedWork
 from router.delivery.consume.settlement import PendingSettlement, decide_settlement
+from router.delivery.consume.subscription import DEAD_LETTER_OMITTED, REFUSED
 from router.delivery.consume.task_pool import BackgroundTasks
 from tests.support.delivery import (
     FakeAttemptCounter,
@@ -126,25 +128,78 @@ async def test_a_commit_without_effects_runs_before_the_ack(settling: Settling) 
     assert settling.diary == ["commit []", "ack +ACK"]
 
 
+async def test_a_commit_that_waits_for_nothing_is_over_at_once(settling: Settling) -> None:
+    settling.settle(Done(EFFECTS, REPLY, lambda _: settling.diary.append("commit")))
+    settling.accept()
+    assert settling.diary == ["stored", "commit", "reply answer", "ack +ACK"]
+
+
+@pytest.mark.parametrize("waits", [True, False])
 async def test_a_commit_that_fails_leaves_the_message_unanswered_and_unacked(
-    settling: Settling,
+    settling: Settling, waits: bool
 ) -> None:
+    def fail(_: object) -> None:
+        settling.diary.append("commit ['u-1']")
+        raise OSError("away")
+
     settling.attempt_counter.is_down = True
-    settling.settle(Done(EFFECTS, REPLY, settling.a_commit(fails=OSError("away"))))
+    settling.settle(Done(EFFECTS, REPLY, settling.a_commit(OSError("away")) if waits else fail))
     settling.accept()
     await until(lambda: settling.watcher.alarms)
     assert settling.diary == ["stored", "commit ['u-1']"]
     assert (settling.finished, a_delivery() in settling.in_flight) == ([], True)
 
 
-async def test_what_follows_goes_the_same_way_and_then_comes_the_ack(settling: Settling) -> None:
-    more = Done((Effect("held", b"2", "u-2"),), Reply(b"not sent"), then=lambda _: None)
-    settling.settle(Done(EFFECTS, REPLY, settling.a_commit(), lambda _: more))
+@pytest.mark.parametrize("waits", [True, False])
+async def test_what_follows_goes_the_same_way_and_then_comes_the_ack(
+    settling: Settling, waits: bool
+) -> None:
+    async def find(done: Done | None) -> Done | None:
+        return done
+
+    def follow(done: Done | None) -> Then:
+        return lambda _: find(done) if waits else done
+
+    more = Done((Effect("held", b"2", "u-2"),), Reply(b"not sent"), then=follow(None))
+    settling.settle(Done(EFFECTS, REPLY, settling.a_commit(), follow(more)))
     settling.accept()
     await until(lambda: len(settling.publisher.asked) == 2)
     assert settling.diary == ["stored", "commit ['u-1']"]
     settling.accept()
+    await until(lambda: settling.finished)
     assert settling.diary == ["stored", "commit ['u-1']", "stored", "reply answer", "ack +ACK"]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_failure_of_what_follows_is_one_of_the_handler(
+    settling: Settling, waits: bool
+) -> None:
+    async def find() -> Done | None:
+        raise ValueError("oops")
+
+    def fail(_: object) -> Awaitable[Done | None]:
+        if waits:
+            return find()
+        raise ValueError("oops")
+
+    settling.settle(Done(EFFECTS, REPLY, then=fail))
+    settling.accept()
+    await until(lambda: settling.finished)
+    assert settling.diary == ["stored", 'ack -NAK {"delay": 1000000000}']
+    assert (len(settling.watcher.alarms), settling.watcher.settles) == (1, [(1, False)])
+
+
+async def test_what_is_left_to_the_server_gets_no_ack(settling: Settling) -> None:
+    settling.settle(Hold(Fault("busy", "")))
+    assert (settling.diary, settling.watcher.settles) == ([], [(1, False)])
+
+
+async def test_each_end_of_a_message_makes_room_for_another(settling: Settling) -> None:
+    settling.settler.on_capacity = lambda: settling.diary.append("room")
+    settling.settler.conclude(a_delivery(1), Done())
+    settling.settle(Done(EFFECTS), a_delivery(2))
+    settling.accept()
+    assert settling.diary == ["ack +ACK", "room", "stored", "ack +ACK", "room"]
 
 
 async def test_a_broker_that_is_away_while_it_is_found_out_what_follows_spends_no_attempt(
@@ -230,6 +285,27 @@ async def test_a_dead_letter_that_is_refused_is_told(settling: Settling) -> None
     settling.settle(Dead(Fault("bad", "")))
     settling.publisher.refuse("full")
     assert settling.watcher.refused == ["full"]
+
+
+async def test_what_is_never_stored_as_it_is_leaves_a_dead_letter_and_that_gives_up_its_payload_and_itself(
+    settling: Settling,
+) -> None:
+    letter = b'{"message": {"payload": "xx"}, "reason": "r"}'
+    settling.settler._subscription = replace(
+        settling.subscription,
+        dead_letter=lambda *_: Effect("letters", letter, "l-1", is_dead_letter=True),
+    )
+    settling.settle(Done(EFFECTS, REPLY))
+    for _ in range(3):
+        settling.publisher.refuse("too large", 10054)
+    assert [effects[0].data for effects in settling.publisher.asked] == [
+        b"1",
+        letter,
+        b'{"reason":"r","payload_truncated":true,"original_payload_bytes":2}',
+    ]
+    assert settling.watcher.refusals == [(1, REFUSED), (1, DEAD_LETTER_OMITTED)]
+    assert (settling.watcher.refused, settling.pause_switch.is_open) == (["too large"] * 2, True)
+    assert settling.diary == ["reply sorry", "ack +ACK"]
 
 
 async def test_the_newest_ack_subject_is_acked(settling: Settling) -> None:

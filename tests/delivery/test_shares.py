@@ -46,6 +46,7 @@ async def house(nats_url: str, prefix: str) -> AsyncIterator[House]:
 
 async def test_below_the_half_a_tenant_borrows_what_is_free(house: House) -> None:
     await house.store("acme", 45)
+    assert not house.shares.is_nearly_full
     await house.shares.look()
     house.shares.add("acme", 90_000)
     assert not house.shares.is_over("acme")
@@ -103,6 +104,9 @@ async def test_at_nine_tenths_the_rest_is_for_the_others(house: House) -> None:
     await house.store("acme", 92)
     await house.shares.look()
     assert house.shares.is_nearly_full
+    whole = TenantShares(house.jetstream, house.stream, 1.0)
+    await whole.look()
+    assert not whole.is_nearly_full, "where one tenant may hold all, nothing is kept for others"
     await house.jetstream.ask(f"STREAM.PURGE.{house.stream}")
     await house.shares.look()
     assert not house.shares.is_nearly_full

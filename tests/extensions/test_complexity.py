@@ -18,13 +18,15 @@ SAMPLES = [
 ]
 
 
-def of(pre: int = 0, validators: int = 0, post: int = 0, **medians: float) -> Complexity:
+def of(
+    pre: int = 0, validators: int = 0, post: int = 0, parallel: bool = True, **medians: float
+) -> Complexity:
     sections = {
         kind: [{"id": f"{kind}-{n}"} for n in range(count)]
         for kind, count in (("pre", pre), ("validators", validators), ("post", post))
     }
     known = {name.replace("_", "-"): median for name, median in medians.items()}
-    return measure_complexity(a_policy(**sections).pipeline, known.get)
+    return measure_complexity(a_policy(**sections, parallel=parallel).pipeline, known.get)
 
 
 @pytest.mark.parametrize(("pre", "validators", "post", "score", "level"), SAMPLES)
@@ -42,7 +44,7 @@ def test_the_score_is_the_references(
 
 
 def test_an_extension_that_was_measured_counts_its_median_and_the_others_thirty() -> None:
-    assert of(2, 1, 0, pre_0=12.5).estimated_latency_ms == 72.5
+    assert of(2, 1, 0, pre_0=12.3456).estimated_latency_ms == 72.346
     assert of().estimated_latency_ms == 0
 
 
@@ -53,20 +55,34 @@ def test_what_is_recommended_is_told_and_what_is_above_it_warned_of() -> None:
         "max_validators": 2,
         "max_post": 2,
     }
-    assert of(2, 1, 1).warnings == ()
+    assert of(2, 1, 1).warnings == of(2, 2).recommendations == ()
+    assert of(3, 1).recommendations == (
+        "join extensions of pre: each one is a round trip of every request",
+    )
     assert of(3, 1, 1).warnings == (
         "5 extensions where 4 are recommended",
         "3 in pre where 2 are recommended",
     )
 
 
+def test_validators_one_after_the_other_are_told_of_parallel() -> None:
+    assert of(0, 1, parallel=False).recommendations == ()
+    assert of(0, 2, parallel=False).recommendations == (
+        'say "parallel": true: validators do not depend on one another',
+    )
+
+
 def test_a_pipeline_that_no_request_can_pass_is_warned_of() -> None:
     assert of(5, 5, 1).warnings[0] == "11 extensions where 10 are allowed: every request is refused"
     assert "6 in pre where 5 are allowed: every request is refused" in of(6).warnings
+    assert of(5, 4, 1).warnings[:2] == (
+        "10 extensions where 4 are recommended",
+        "5 in pre where 2 are recommended",
+    )
 
 
 def test_the_slowest_is_named() -> None:
     assert of(2, 0, 0, pre_0=31.0, pre_1=400.0).recommendations == (
         "look at pre-1 first: its median is 400 ms",
     )
-    assert of(1, 0, 0, pre_0=29.0).recommendations == ()
+    assert of(1, 0, 0, pre_0=30.0).recommendations == ()

@@ -7,7 +7,7 @@ import pytest
 from router.contracts.provider import SUCCESS, ProviderResponse
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import Conflict
-from router.extensions.model.invocation_answers import KILOBYTE, MAX_KEPT_BYTES, FirstAnswers
+from router.extensions.model.invocation_answers import KILOBYTE, FirstAnswers
 
 ANSWER = ProviderResponse(request_id="r-1", status=SUCCESS, body="hello")
 
@@ -34,7 +34,9 @@ def test_the_same_request_gets_its_answer_until_it_is_forgotten() -> None:
     assert memory.kept.find(request, request.digest()) is None
     memory.kept.keep(request, request.digest(), ANSWER, 100)
     assert memory.kept.find(asked(trace_id="t-2"), asked(trace_id="t-2").digest()) is ANSWER
-    memory.now = 61.0
+    memory.now = 59.9
+    assert memory.kept.find(request, request.digest()) is ANSWER
+    memory.now = 60.1
     assert memory.kept.find(request, request.digest()) is None
 
 
@@ -74,10 +76,12 @@ def test_the_same_id_of_another_tenant_is_another_request() -> None:
     )
 
 
-def test_an_answer_above_the_bound_is_not_kept() -> None:
+def test_an_answer_above_256_kib_is_not_kept() -> None:
     memory = Memory()
-    memory.kept.keep(asked(), asked().digest(), ANSWER, MAX_KEPT_BYTES + 1)
+    memory.kept.keep(asked(), asked().digest(), ANSWER, 256 * 1024 + 1)
     assert len(memory.kept) == 0
+    memory.kept.keep(asked(), asked().digest(), ANSWER, 256 * 1024)
+    assert len(memory.kept) == 1
 
 
 def test_a_tenant_that_fills_the_memory_takes_no_answer_of_others() -> None:

@@ -86,15 +86,15 @@ def test_one_call_is_every_percentile() -> None:
 def test_what_is_older_than_five_minutes_does_not_count_but_the_last_times_are_remembered() -> None:
     health = Watching()
     health.calls(9.0, ok=False)
-    health.hand.now += 100
+    health.hand.now += 0.5
     health.calls(1.0)
-    health.hand.now += 200
+    health.hand.now += 299.5
     figures = health.figures("guard")
     assert (figures.success_count, figures.failure_count, figures.status) == (1, 0, "healthy")
     assert (figures.last_failure, figures.last_success, figures.updated_at) == (
         1_000_000,
-        1_100_000,
-        1_100_000,
+        1_000_500,
+        1_000_500,
     )
 
 

@@ -149,8 +149,11 @@ async def test_a_probe_that_times_out_opens_the_breaker_again() -> None:
     assert world.breakers.snapshots()["guard"].worst.state == "open"
 
 
-async def test_a_requester_with_little_patience_opens_no_breaker_for_others() -> None:
-    world, policy = guarded(late, timeout_ms=1000)
+@pytest.mark.parametrize("answer", [late, lambda _: FakeReply(b"", 504, "too late")])
+async def test_a_requester_with_little_patience_opens_no_breaker_for_others(
+    answer: ReplySender,
+) -> None:
+    world, policy = guarded(answer, timeout_ms=1000)
     for _ in range(7):
         await world.run(policy, deadline=world.now + 0.2)
     assert world.breakers.snapshots()["guard"].worst.state == "closed"
@@ -178,6 +181,30 @@ async def test_a_call_that_is_cancelled_says_nothing_of_the_extension() -> None:
 
 async def test_health_hears_of_every_attempt() -> None:
     world, policy = guarded(in_turn(late, FakeReply(b"", 500, "oops"), ok), retry=2)
+    world.call_s = 0.25
     assert statuses(await world.run(policy)) == [("validator", "guard", "ok")]
     figures = world.health.figures("guard")
     assert (figures.success_count, figures.failure_count) == (1, 2)
+    assert (figures.avg_latency_ms, figures.last_latency_ms) == pytest.approx((2000 / 3, 250))
+    assert world.seconds == pytest.approx([1.5, 0.25, 0.25])
+
+
+async def test_of_an_extensions_own_words_two_hundred_characters_are_told() -> None:
+    world, policy = guarded(lambda _: FakeReply(b"", 500, "x" * 300))
+    _, details = refusal(await world.run(policy))
+    assert details["reason"] == "it answered 500: " + "x" * 200
+
+
+async def test_what_comes_before_a_call_takes_of_its_time_and_is_no_latency() -> None:
+    world, _ = guarded(ok)
+    times = list[float]()
+
+    async def before(timeout_s: float) -> None:
+        times.append(timeout_s)
+        world.now += 1.0
+
+    world.call_s = 0.25
+    await world.attempt("guard", before, left_s=2.0)
+    (asked,) = world.asked
+    assert (times, asked.timeout_s) == ([1.5], 1.0)
+    assert world.health.figures("guard").last_latency_ms == 250

@@ -342,7 +342,7 @@ async def test_when_slots_and_queue_are_full_the_next_one_is_overloaded() -> Non
         )
 
     first, second, third = run(), run(), run()
-    assert refusal(await third)[0] == "overloaded"  # type: ignore[arg-type]
+    assert refusal(await third) == ("overloaded", {"retry_after_ms": 1000})  # type: ignore[arg-type]
     go.set()
     assert decision(await first)  # type: ignore[arg-type]
     assert decision(await second)  # type: ignore[arg-type]

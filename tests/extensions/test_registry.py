@@ -47,7 +47,10 @@ def test_the_first_version_that_fits_is_taken_in_their_order() -> None:
 def test_the_default_is_for_those_whom_no_version_fits_wherever_it_stands() -> None:
     registry = a_registry(
         an_entry(
-            versions=[a_version("v1", default=True), a_version("v2", rules={"tenant_id": ["acme"]})]
+            versions=[
+                a_version("v1", default=True, rules={}),
+                a_version("v2", rules={"tenant_id": ["acme"]}),
+            ]
         )
     )
     assert find_subject(registry, tenant="acme") == V2
@@ -74,6 +77,10 @@ def test_without_a_version_that_fits_and_without_a_default_nothing_is_found() ->
         )
         is None
     )
+
+
+def test_an_entrys_own_subject_counts_for_nothing_beside_versions() -> None:
+    assert find_subject(a_registry(an_entry(subject=V1, versions=[a_version("v2")]))) == V2
 
 
 def test_a_version_that_is_switched_off_is_passed_over_even_as_the_default() -> None:
@@ -133,6 +140,12 @@ def test_a_swap_is_whole_and_disabled_entries_are_still_listed() -> None:
     assert (set(registry.get_all()), set(before)) == ({"two"}, {"one", "two"})
 
 
-def test_a_lookup_makes_no_new_route() -> None:
-    registry = a_registry(an_entry(instances=[{"id": "a"}, {"id": "b"}]))
-    assert find_route(registry, key="k") is find_route(registry, key="k")
+def test_a_lookup_makes_no_new_route_until_its_own_entry_changes() -> None:
+    kept, changed = an_entry("one", instances=[{"id": "a"}, {"id": "b"}]), an_entry("two")
+    registry = a_registry(kept, changed)
+    route = find_route(registry, "one", key="k")
+    registry.replace([registry.get_all()["one"], parse_entry({**changed, "timeout_ms": 70})])
+    assert find_route(registry, "one", key="k") is route
+    new = find_route(registry, "two")
+    assert new is not None
+    assert new.timeout_ms == 70

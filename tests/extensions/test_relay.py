@@ -160,6 +160,20 @@ async def test_a_stream_that_fails_ends_with_a_chunk_that_says_whose_fault_it_wa
     ) == told
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        Piece(b"", {"Nats-Service-Error-Code": "503", "Nats-Service-Error": "x" * 300}),
+        b'{"done": true, "metadata": {"status": "error", "error_message": "%b"}}' % (b"x" * 300),
+    ],
+)
+async def test_a_providers_own_words_are_told_up_to_two_hundred_characters(
+    end: bytes | Piece,
+) -> None:
+    chunks, _ = await relayed(end)
+    assert len(chunks[-1].metadata["error_message"]) == 200
+
+
 @pytest.mark.parametrize("done", [b"false", b"true"])
 async def test_a_piece_that_cannot_be_sent_ends_the_stream_and_is_not_counted(done: bytes) -> None:
     chunks: list[StreamChunk] = []

@@ -21,19 +21,19 @@ async def waiting(
 
 
 async def test_a_lone_tenant_gets_half_and_the_next_ones_always_find_some() -> None:
-    slots = PipelineSlots(128)
+    slots = PipelineSlots(128, 8)
     assert [taken(slots, tenant) for tenant in ("a", "b", "c", "d")] == [64, 32, 16, 8]
 
 
 async def test_what_a_tenant_gives_back_is_its_own_again() -> None:
-    slots = PipelineSlots(4)
+    slots = PipelineSlots(4, 8)
     assert taken(slots, "a") == 2
     slots.release("a")
     assert taken(slots, "a") == 1
 
 
 async def test_free_slots_go_to_waiting_tenants_one_by_one_not_to_the_one_that_waits_most() -> None:
-    slots = PipelineSlots(4)
+    slots = PipelineSlots(4, 8)
     assert (taken(slots, "a"), taken(slots, "b")) == (2, 1)  # one stays free for the next tenant
     many, few = await waiting(slots, "a", 3), await waiting(slots, "b", 1)
     for served in (
@@ -48,7 +48,7 @@ async def test_free_slots_go_to_waiting_tenants_one_by_one_not_to_the_one_that_w
 
 
 async def test_a_request_does_not_overtake_those_of_its_tenant_that_wait() -> None:
-    slots = PipelineSlots(4)
+    slots = PipelineSlots(4, 8)
     assert taken(slots, "a") == 2
     (first,) = await waiting(slots, "a")
     assert not slots.try_acquire("a")
@@ -70,7 +70,7 @@ async def test_what_goes_first_waits_in_the_place_of_the_newest_other_of_its_ten
 ):
     slots = PipelineSlots(2, 8)
     assert slots.try_acquire("a")
-    others = await waiting(slots, "a", 4)
+    others = await waiting(slots, "a", 4, size=1024 * 1024)
     assert slots.enqueue("a", 0) is None
     first = slots.enqueue("a", 0, goes_first=True)
     assert first is not None
@@ -108,7 +108,7 @@ async def test_a_slot_that_is_waited_for_in_vain_goes_to_the_next() -> None:
 
 
 async def test_nothing_is_kept_of_a_tenant_that_holds_nothing() -> None:
-    slots = PipelineSlots(4)
+    slots = PipelineSlots(4, 8)
     for number in range(1000):
         assert slots.try_acquire(f"tenant-{number}")
         slots.release(f"tenant-{number}")

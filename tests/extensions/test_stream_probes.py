@@ -153,6 +153,14 @@ async def test_a_probe_that_hears_nothing_holds_its_place_for_the_time_of_a_piec
     assert (await streams.begin()).code is None
 
 
+async def test_a_probe_that_is_cancelled_frees_its_place(streams: Streams) -> None:
+    await streams.become_half_open()
+    silent = [await streams.begin() for _ in range(PROBES)]
+    silent[0].task.cancel()
+    await until(silent[0].task.done)
+    assert (streams.state, (await streams.begin()).code) == ("half_open", None)
+
+
 async def test_a_stream_that_begins_well_and_fails_opens_a_half_open_breaker_again(
     streams: Streams,
 ) -> None:
@@ -167,6 +175,12 @@ async def test_streams_that_begin_well_and_fail_open_a_closed_breaker(streams: S
     for _ in range(FAILURES):
         await streams.begin(PIECE, FAILED)
     assert streams.state == "open"
+
+
+async def test_a_stream_that_ends_well_ends_a_row_of_failures(streams: Streams) -> None:
+    for last in (*[FAILED] * 4, LAST, *[FAILED] * 4):
+        await streams.begin(last)
+    assert streams.state == "closed"
 
 
 async def test_a_failure_of_a_probe_that_began_before_another_opening_is_not_counted(

@@ -177,8 +177,8 @@ class FakePublisher:
         for effects, told in waiting:
             told(publish_acks_for(effects))
 
-    def refuse(self, cause: str = "no") -> None:
-        self.refusing = NotPublished("effects", 10077, cause)
+    def refuse(self, cause: str = "no", err_code: int = 10077) -> None:
+        self.refusing = NotPublished("effects", err_code, cause)
         waiting, self._told = self._told, []
         for _, told in waiting:
             told(self.refusing)
@@ -191,6 +191,7 @@ class FakeAttemptCounter:
         self.counts: dict[int, int] = {}
         self.assumed: set[int] = set()  # whose first attempt is
         self.is_down = False
+        self.fault: BrokerUnavailable = BrokerUnavailable("down")
         self.tries = 0
 
     def name_writer(self, message: Message) -> str:
@@ -236,7 +237,7 @@ class FakeAttemptCounter:
         attempts = self.counts[message.sequence] = self.counts.get(message.sequence, 0) + 1
         return replace(message, attempts=attempts, revision=attempts)
 
-    def give_back(self, message: Message, *, was_begun: bool = False) -> None:
+    def give_back(self, message: Message, *, was_begun: bool) -> None:
         self.counts[message.sequence] = message.attempts - 1
 
     def forget(self, message: Message) -> None:
@@ -245,7 +246,7 @@ class FakeAttemptCounter:
     def _try(self) -> None:
         self.tries += 1
         if self.is_down:
-            raise BrokerUnavailable("down")
+            raise self.fault
 
 
 class RecordingObserver:

@@ -178,7 +178,8 @@ async def an_inbox(
     how = some_settings(**config)
     await create_streams(jetstream, replace(EVENTS, duplicate_window=duplicate_window))
     await create_streams(
-        jetstream, *inbox_streams(how, advisories_stream(), bucket(STARTS, ttl=3600)).streams
+        jetstream,
+        *inbox_streams(how, advisories_stream(ADVISORIES, 1), bucket(STARTS, ttl=3600)).streams,
     )
     asked = (
         HttpEventHandler(HandlerConfig(url=handler, timeout_ms=round(timeout_s * 1000)), breaker)

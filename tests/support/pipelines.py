@@ -17,7 +17,7 @@ from router.extensions.model import (
     PipelineRunner,
     parse_entry,
 )
-from router.extensions.model.invoke import ExtensionCall
+from router.extensions.model.invoke import Before, ExtensionCall
 from router.policies.model import Policy, evaluate
 from tests.support.breakers import a_registry
 from tests.support.policy import a_policy, a_request
@@ -54,6 +54,7 @@ class FakeExtensions:
         self.now = 0.0
         self.asked: list[RecordedCall] = []
         self.told: list[tuple[str, str]] = []
+        self.seconds: list[float] = []  # of each that was told
         self.warned: list[tuple[str, str]] = []
         self.pauses: list[float] = []
         self.call_s = 0.0  # what each call takes
@@ -93,6 +94,19 @@ class FakeExtensions:
 
     async def fail(self, extension_id: str, *, retry: int = 0) -> RouterError:
         """What a validator's call raises, outside of a pipeline."""
+        call = self._call(extension_id, retry, left_s=30)
+        try:
+            answer = await self._invoker().invoke(call, read_validator_answer)
+        except RouterError as failure:
+            return failure
+        raise AssertionError(f"it did not fail: {answer}")
+
+    async def attempt(self, extension_id: str, before: Before, *, left_s: float) -> None:
+        """One attempt of a validator's call, outside of a pipeline."""
+        call = self._call(extension_id, 0, left_s)
+        await self._invoker().attempt(call, read_validator_answer, before)
+
+    def _call(self, extension_id: str, retry: int, left_s: float) -> ExtensionCall:
         route = self.registry.find(
             extension_id,
             kind="validator",
@@ -102,20 +116,15 @@ class FakeExtensions:
             key="r-1",
         )
         assert route is not None
-        call = ExtensionCall(
+        return ExtensionCall(
             route,
             b"{}",
             self.head({}),
             timeout_s=route.timeout_ms / 1000,
             retry=retry,
-            deadline=self.now + 30,
+            deadline=self.now + left_s,
             tenant_id="acme",
         )
-        try:
-            answer = await self._invoker().invoke(call, read_validator_answer)
-        except RouterError as failure:
-            return failure
-        raise AssertionError(f"it did not fail: {answer}")
 
     # -- the ports
 
@@ -142,6 +151,7 @@ class FakeExtensions:
 
     def on_call(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
         self.told.append((extension_id, status))
+        self.seconds.append(seconds)
 
     def on_tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
         self.warned.append((extension_id, code))

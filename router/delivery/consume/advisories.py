@@ -30,7 +30,7 @@ def advisory_subject(stream: str, durable: str) -> str:
     return f"{ADVISORY_PREFIX}.{stream}.{durable}"
 
 
-def advisories_stream(name: str = ADVISORY_STREAM, replicas: int = 1) -> StreamSpec:
+def advisories_stream(name: str, replicas: int) -> StreamSpec:
     """The stream that keeps the advisories about every durable of the account."""
     return StreamSpec(
         name=name,

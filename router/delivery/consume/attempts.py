@@ -136,7 +136,7 @@ class AttemptCounter:
             record = await self._find(message, NO_ATTEMPT)
         return _set_attempt(message, record, record.revision, is_recorded=record.attempts > 1)
 
-    def give_back(self, message: Message, *, was_begun: bool = False) -> None:
+    def give_back(self, message: Message, *, was_begun: bool) -> None:
         """Take this attempt off the record, unless another process has written since."""
         head = head_of({EXPECTED: str(message.revision)})
         record = AttemptRecord(

@@ -497,7 +497,7 @@ class MessageProcessor:
 
     # -- time, and the end -------------------------------------------------------------------------
 
-    def tick(self, next_in_s: float = 0.0) -> None:
+    def tick(self, next_in_s: float) -> None:
         """Called by the subscription's timer, which comes again in so many seconds."""
         self.in_flight.signal(next_in_s)
         self._redeliveries.tick()

@@ -64,8 +64,8 @@ class ExtensionInstance(Struct, frozen=True):
 
     id: str
     subject: str
-    weight: int = DEFAULT_INSTANCE_WEIGHT
-    enabled: bool = True
+    weight: int
+    enabled: bool
 
 
 class ExtensionVersion(Struct, frozen=True):
@@ -96,12 +96,12 @@ class ExtensionEntry(Struct, frozen=True, kw_only=True):
     kind: str
     subject: str | None
     timeout_ms: int
-    retry: int = 0
-    enabled: bool = True
+    retry: int
+    enabled: bool
     config: Mapping[str, object]
     metadata: Mapping[str, object]
-    versions: tuple[ExtensionVersion, ...] = ()
-    instances: tuple[ExtensionInstance, ...] = ()
+    versions: tuple[ExtensionVersion, ...]
+    instances: tuple[ExtensionInstance, ...]
 
     def list_versions(self) -> tuple[ExtensionVersion, ...]:
         """The versions to choose from, in order."""

@@ -342,8 +342,8 @@ class PipelineSlots:
 
     def __init__(
         self,
-        slots: int = 128,
-        queue: int = 1024,
+        slots: int,
+        queue: int,
         queue_bytes: int = QUEUE_BYTES,
         *,
         find_place: Callable[[str], str] = str,
