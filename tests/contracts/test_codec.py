@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from router.agents.envelope import read_envelope as read_agent_envelope
 from router.cli.project.dev_server import read_example
-from router.contracts import flow, worker
+from router.contracts import codec, flow, worker
 from router.contracts.codec import (
     LARGE_BODY_BYTES,
     bytes_of,
@@ -107,6 +107,14 @@ def test_the_depth_of_a_large_message_is_found_and_wide_ones_are_read() -> None:
         == [[]] * 1000
     )
     assert read_object(b'{"p":' + padding + b"}")["p"] == "x" * LARGE_BODY_BYTES
+
+
+@pytest.mark.parametrize("padding", [0, LARGE_BODY_BYTES])
+def test_the_depth_of_a_message_with_few_brackets_is_not_measured(
+    padding: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codec, "is_deeper", None)
+    read_object(b'{"p":"' + b"x" * padding + b'","a":[' + b",".join([b"[]"] * 62) + b"]}")
 
 
 def test_brackets_in_strings_and_wide_objects_are_not_depth() -> None:

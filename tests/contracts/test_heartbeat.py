@@ -57,6 +57,10 @@ def test_a_field_of_the_wrong_kind_is_named(field: str, value: object) -> None:
     assert refused.field == field
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b"{" + b" " * 20_000 + b"}"])
+def test_sixteen_kilobytes_are_taken() -> None:
+    assert read_heartbeat(orjson.dumps(BEAT).ljust(16 * 1024), 99) == Heartbeat(**BEAT)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"\xff", orjson.dumps(BEAT).ljust(16 * 1024 + 1)])
 def test_what_is_no_small_object_is_refused(data: bytes) -> None:
     assert isinstance(read_heartbeat(data, 99), Fault)

@@ -109,6 +109,12 @@ def test_a_failed_probe_opens_it_again_for_the_whole_time() -> None:
     assert a.state == "half_open", "successes of the half-open phase before do not count"
 
 
+def test_failures_of_before_the_opening_do_not_open_it_again_when_a_probe_succeeds() -> None:
+    a = TimedBreaker(failure_threshold=10, minimum_calls=10, success_threshold=2, timeout_s=1)
+    a.half_open().succeed()
+    assert a.state == "half_open"
+
+
 def test_an_old_probes_late_success_does_not_close_a_newer_opening() -> None:
     a = TimedBreaker(success_threshold=1, half_open_max_calls=2).half_open()
     late = a.breaker.acquire(1000)

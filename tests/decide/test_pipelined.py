@@ -9,7 +9,6 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from router.contracts.decision import RouteRequest
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
@@ -27,10 +26,10 @@ from tests.support.requests import TRACEPARENT, a_body, a_message
 class Meter:
     def __init__(self) -> None:
         self.replays = 0
-        self.seen: list[RouteRequest] = []
+        self.lasted_s = 0.0
 
-    def on_decision(self, request: RouteRequest, *_: object) -> None:
-        self.seen.append(request)
+    def on_decision(self, _: object, __: object, seconds: float) -> None:
+        self.lasted_s = seconds
 
     def on_violations(self, *_: object) -> None: ...
 
@@ -194,11 +193,13 @@ async def test_the_rate_limit_is_before_the_pipeline() -> None:
 async def test_the_policys_time_runs_from_the_start_of_handling(
     policy_ms: int | None, expected: float
 ) -> None:
-    world = FakeExtensions(slow=late).register(slow="pre")
+    world, meter = FakeExtensions(slow=late).register(slow="pre"), Meter()
+    world.now = began = 5.0
     sections = {} if policy_ms is None else {"timeout_ms": policy_ms}
-    handler = a_handler(world, piped_policy(pre=["slow"], **sections), pipeline_timeout_ms=1_200)
+    policy = piped_policy(pre=["slow"], **sections)
+    handler = a_handler(world, policy, meter, pipeline_timeout_ms=1_200)
     assert (await answer(handler, asks()))["error"]["code"] == "deadline_exceeded"  # type: ignore[index]
-    assert world.now == pytest.approx(expected)
+    assert (world.now - began, meter.lasted_s) == pytest.approx((expected, expected))
 
 
 async def test_without_a_registry_every_extension_is_not_found() -> None:
