@@ -143,6 +143,7 @@ def test_the_subject_follows_the_pattern(pattern, subject) -> None:
     ("headers", "body", "msg_id"),
     [
         ({"Nats-Msg-Id": "n"}, {"message_id": "m"}, "n"),
+        ({"Nats-Msg-Id": "n" * 513}, {"message_id": "m"}, "n" * 512),
         ({}, {"message_id": "m"}, "m"),
         ({}, {"msg_id": "m"}, "m"),
         ({}, {"message": {"message_id": "m"}}, "m"),

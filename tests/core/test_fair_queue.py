@@ -145,6 +145,17 @@ def test_a_tenant_whose_items_cost_a_hundred_times_as_much_gets_a_hundredth_of_t
     assert order.count("a") == 10
 
 
+def test_one_item_is_charged_with_at_most_a_second() -> None:
+    queue: FairQueue[str] = FairQueue(1000, MANY)
+    filled(queue, "a", 2)
+    filled(queue, "b", 9)
+    order = []
+    for _ in range(7):
+        order.append(queue.take() or "-")
+        queue.charge({"a": 60.0, "b": 0.3}[order[-1]])
+    assert "".join(order) == "abbbbab"
+
+
 Costs = dict[str, list[float]]
 
 

@@ -168,10 +168,13 @@ async def test_a_pushed_request_that_comes_again_is_known_by_its_own_bytes() -> 
 async def test_an_assignment_that_is_lost_is_made_again_with_what_the_extensions_make_of_it() -> (
     None
 ):
-    handler = a_handler(world := a_world(), piped_policy(**PIPELINE))
+    world, meter = a_world(), Meter()
+    world.now, world.call_s = 5.0, 0.1
+    handler = a_handler(world, piped_policy(**PIPELINE), meter)
     first = await done(handler, asks(push_assignment=True))
     assert first.commit is not None
     first.commit(())
+    assert meter.lasted_s == pytest.approx(0.2)
     handler._push._bucket.records.clear()
     again = await done(handler, replace(asks(push_assignment=True), deliveries=2))
     assert orjson.loads(again.effects[0].data)["job"]["payload"] == "low"
