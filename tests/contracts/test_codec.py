@@ -209,6 +209,12 @@ def test_the_depth_of_towers_is_that_of_the_highest(heights, limit) -> None:
     assert is_deeper(towers(heights), limit) == (1 + max(heights) > limit)
 
 
+@pytest.mark.parametrize("height", [1, 3, 5, 16, 21, 25])
+def test_depth_is_counted_on_behind_what_was_closed(height: int) -> None:
+    data = b"[" * 40 + towers([height, height + 1])[1:-1] + b"]" * 40
+    assert [is_deeper(data, limit) for limit in (40 + height, 41 + height)] == [True, False]
+
+
 @given(json_values, st.integers(0, 6))
 def test_depth_is_counted_as_a_parser_would(value, limit) -> None:
     assert is_deeper(orjson.dumps(value), limit) == (depth_of(value) > limit)

@@ -37,6 +37,7 @@ def test_a_trace_field_changes_nothing(name: str, place: str) -> None:
         ("7" * 5000, "7" * 4999 + "8", False),
         ("0.1", "0.1000000000000000055", False),
         ("1e400", "2e400", False),
+        ("1e99999999999999999999", "2e99999999999999999999", False),
     ],
 )
 def test_numbers_are_compared_by_value_where_they_are_held_else_by_their_digits(
@@ -57,5 +58,6 @@ def test_the_decimals_of_payloads_are_compared_as_doubles() -> None:
 
 
 def test_other_content_does() -> None:
+    assert not is_same(b"\xff", b"\xfe")
     assert not is_same(PLAIN.replace(b"hello", b"hullo"), PLAIN)
     assert digest(PLAIN.replace(b"payload", b"spantrace")) != digest(PLAIN)
