@@ -252,6 +252,7 @@ def test_a_text_is_taken_up_to_its_bound(name: str, most: int) -> None:
         body = {"request_id": "r-1", **whole, **beside, "message_type": "chat"}
         if name == "type":
             del body["message_type"]
+        taken({**body, name: "x"})
         taken({**body, name: "x" * most})
         assert name in (refused({**body, name: "x" * (most + 1)}).field or "")
 
