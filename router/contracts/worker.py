@@ -56,7 +56,7 @@ MAX_COST = 1e9
 MAX_TIMESTAMP_AGE_MS = 40 * DAY_MS
 MAX_TIMESTAMP_AHEAD_MS = DAY_MS
 
-_LEAST_DEPTH = 8  # a setting below this leaves everything to the careful reader, which counts depth
+# so many nest no deeper; a setting below this leaves all to the careful reader, which counts depth
 _OPENINGS = 8
 _ENVELOPED = frozenset({"data"})
 _SHARED = ("tenant_id", "trace_id", "msg_id")  # what an envelope may say beside its data
@@ -227,7 +227,7 @@ def decode_plain(
     size = len(data)
     if data[:1] != b"{" or size > limits.max_payload_bytes or size >= LARGE_BODY_BYTES:
         return None
-    if limits.max_depth < _LEAST_DEPTH or data.count(b"{") + data.count(b"[") > _OPENINGS:
+    if limits.max_depth < _OPENINGS or data.count(b"{") + data.count(b"[") > _OPENINGS:
         return None
     try:
         # `check_text` in place: once a message

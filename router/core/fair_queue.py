@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
+from itertools import count
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -60,7 +61,6 @@ class TenantQueue(Struct, Generic[T], eq=False):
     weight: int
     served_s: float
     joined: int  # in which order
-    is_new: bool = True  # it was not served since it joined the round
     first: deque[QueuedItem[T]] = field(default_factory=deque)
     others: deque[QueuedItem[T]] = field(default_factory=deque)
     count: int = 0
@@ -110,7 +110,7 @@ class FairQueue(Generic[T]):
         self._newcomers: deque[TenantQueue[T]] = deque()
         # and all others, a heap: the one that was served the least time first
         self._round: list[tuple[float, int, TenantQueue[T]]] = []
-        self._entries = 0
+        self._order = count()
         self._in_row = 0  # newcomers
         self._time = 0.0  # where the round is
         # whose item was taken last, and what it has paid for that; it is in no round meanwhile
@@ -128,9 +128,8 @@ class FairQueue(Generic[T]):
             return False
         queue = self._tenants.get(tenant)
         if queue is None:
-            self._entries += 1
             weight = self._weights.get(tenant, 1)
-            queue = TenantQueue(tenant, weight, self._time, self._entries)
+            queue = TenantQueue(tenant, weight, self._time, next(self._order))
             self._tenants[tenant] = queue
             self._newcomers.append(queue)
         if not queue.count:
@@ -258,13 +257,6 @@ class FairQueue(Generic[T]):
         self._in_row += 1
         return newcomers.popleft()
 
-    def _put_back(self, queue: TenantQueue[T]) -> None:
-        if queue.is_new:
-            self._newcomers.appendleft(queue)
-        else:
-            self._entries += 1
-            heappush(self._round, (queue.served_s, self._entries, queue))
-
     def _serve(self, queue: TenantQueue[T]) -> T:
         queued = queue.pop()
         self._free_places += 1
@@ -283,9 +275,8 @@ class FairQueue(Generic[T]):
         if not self._length:
             self._forget()
             return
-        queue.is_new = False
         if queue.count or len(self._tenants) - self._waiting <= self._places:
-            self._put_back(queue)
+            heappush(self._round, (queue.served_s, next(self._order), queue))
         else:
             del self._tenants[queue.tenant]
 

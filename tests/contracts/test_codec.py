@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from router.agents.envelope import read_envelope as read_agent_envelope
 from router.cli.project.dev_server import read_example
-from router.contracts import flow, worker
+from router.contracts import codec, flow, worker
 from router.contracts.codec import (
     LARGE_BODY_BYTES,
     bytes_of,
@@ -109,6 +109,14 @@ def test_the_depth_of_a_large_message_is_found_and_wide_ones_are_read() -> None:
     assert read_object(b'{"p":' + padding + b"}")["p"] == "x" * LARGE_BODY_BYTES
 
 
+@pytest.mark.parametrize("padding", [0, LARGE_BODY_BYTES])
+def test_the_depth_of_a_message_with_few_brackets_is_not_measured(
+    padding: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codec, "is_deeper", None)
+    read_object(b'{"p":"' + b"x" * padding + b'","a":[' + b",".join([b"[]"] * 62) + b"]}")
+
+
 def test_brackets_in_strings_and_wide_objects_are_not_depth() -> None:
     read_object(orjson.dumps({"a": "[" * 500 + '\\"{', "b": [[] for _ in range(500)]}))
 
@@ -199,6 +207,12 @@ def towers(heights: list[int]) -> bytes:
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=40), st.integers(1, 90))
 def test_the_depth_of_towers_is_that_of_the_highest(heights, limit) -> None:
     assert is_deeper(towers(heights), limit) == (1 + max(heights) > limit)
+
+
+@pytest.mark.parametrize("height", [1, 3, 5, 16, 21, 25])
+def test_depth_is_counted_on_behind_what_was_closed(height: int) -> None:
+    data = b"[" * 40 + towers([height, height + 1])[1:-1] + b"]" * 40
+    assert [is_deeper(data, limit) for limit in (40 + height, 41 + height)] == [True, False]
 
 
 @given(json_values, st.integers(0, 6))

@@ -143,6 +143,7 @@ def test_the_subject_follows_the_pattern(pattern, subject) -> None:
     ("headers", "body", "msg_id"),
     [
         ({"Nats-Msg-Id": "n"}, {"message_id": "m"}, "n"),
+        ({"Nats-Msg-Id": "n" * 513}, {"message_id": "m"}, "n" * 512),
         ({}, {"message_id": "m"}, "m"),
         ({}, {"msg_id": "m"}, "m"),
         ({}, {"message": {"message_id": "m"}}, "m"),
@@ -198,6 +199,18 @@ def test_headers_too_large_leave_the_message_out() -> None:
         len(letter.data) + sum(len(name) + len(value) + 4 for name, value in letter.headers.items())
         < 6000
     )
+
+
+@pytest.mark.parametrize(("size", "last"), [(1000, "payload"), (1001, "headers")])
+def test_what_just_fits_is_kept_and_one_byte_more_is_left_out(size: int, last: str) -> None:
+    def write(header: str) -> bytes:
+        message = a_message(b"x" * size, {"k": header})
+        return a_letter(message, payload_bytes=1000, max_bytes=8 << 20).data
+
+    room = 2 * 1000 + 32 * 1024 - len(write(""))
+    for more, is_kept in ((0, True), (1, False)):
+        kept = orjson.loads(write("v" * (room + more))).get("message", {})
+        assert (last in kept) == is_kept
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
-"""The ids of an assignment: the fast look at them agrees with the rule."""
+"""An assignment: its defaults, its bounds, and its ids, whose fast look agrees with the rule."""
 
 import json
+from contextlib import nullcontext
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +13,39 @@ from router.core.ids import MAX_TYPE
 
 IDS = st.sampled_from(("a-1", "x" * 128, "x" * 129, "two words", "é", ""))
 NAMES = st.sampled_from(("chat", "", "x" * MAX_TYPE, "x" * (MAX_TYPE + 1)))
+
+
+WORK = {
+    "assignment_id": "a-1",
+    "request_id": "r-1",
+    "tenant_id": "acme",
+    "executor": {"provider_id": "openai"},
+    "job": {"type": "chat"},
+}
+
+
+def test_an_assignment_that_says_nothing_else_has_a_minute_and_two_attempts() -> None:
+    for options in ({}, {"options": None}, {"options": {"retry": None}}):
+        work = exec_assignment.read_exec_assignment(json.dumps({**WORK, **options}).encode())
+        assert (work.deadline_ms, work.max_attempts, work.backoff_ms) == (60_000, 2, 200)
+        assert (work.priority, work.payload, work.metadata) == (0, None, {})
+
+
+@pytest.mark.parametrize(
+    ("options", "is_legal"),
+    [
+        ({"deadline_ms": 1, "retry": {"max_attempts": 1, "backoff_ms": 0}}, True),
+        ({"deadline_ms": 0}, False),
+        ({"retry": {"max_attempts": 100}}, True),
+        ({"retry": {"max_attempts": 101}}, False),
+        ({"retry": {"max_attempts": 0}}, False),
+        ({"retry": {"backoff_ms": -1}}, False),
+    ],
+)
+def test_its_bounds_hold(options: dict[str, object], *, is_legal: bool) -> None:
+    data = json.dumps({**WORK, "options": options}).encode()
+    with nullcontext() if is_legal else pytest.raises(Poison):
+        exec_assignment.read_exec_assignment(data)
 
 
 def refusal(check: object, data: bytes) -> str | None:

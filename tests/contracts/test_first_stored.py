@@ -4,7 +4,7 @@ believed.
 
 import pytest
 
-from router.contracts.headers import FIRST_STORED, first_stored_ms
+from router.contracts.headers import FIRST_STORED, first_stored_ms, read_first_stored
 from router.contracts.result import read_result
 from router.contracts.worker import DAY_MS
 from router.core.outcome import Fault
@@ -14,6 +14,7 @@ STORED_MS = a_result().stored_ms
 
 
 def test_a_replay_carries_it() -> None:
+    assert read_first_stored("9" * 15) == 10**15 - 1
     assert first_stored_ms(a_result({FIRST_STORED: str(STORED_MS - DAY_MS)})) == STORED_MS - DAY_MS
 
 

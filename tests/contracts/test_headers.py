@@ -10,6 +10,9 @@ from router.contracts.headers import (
     CONTRACT_HEADERS,
     CONTROL_HEADERS,
     MESSAGE_ID,
+    SILENCING_HEADERS,
+    find_control_header,
+    find_silencing_header,
     message_id_in,
     tenant_in,
     trace_in,
@@ -114,6 +117,8 @@ def test_a_malformed_tenant_is_not_compared_with_the_payloads() -> None:
 def test_a_control_header_is_forbidden_also_beside_no_contract_header(name: str) -> None:
     assert control_violations({name: "hunter2"}) == ((name, "forbidden"),)
     assert find_rule((name, "forbidden")).header == "control headers"
+    assert find_control_header({"other": "x", name: "hunter2"}) == name
+    assert find_silencing_header({name: "x"}) == (name if name in SILENCING_HEADERS else None)
 
 
 def test_a_malformed_header_counts_as_absent() -> None:

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from router.contracts.heartbeat import Heartbeat, read_heartbeat
+from router.contracts.heartbeat import Heartbeat, read_claimed_id, read_heartbeat
 from router.core.outcome import Fault
 
 BEAT = {"worker_id": "w-1", "status": "busy", "timestamp": 1_700_000_000_000}
@@ -31,6 +31,30 @@ def test_the_time_is_milliseconds_or_iso(told: object) -> None:
     assert read(timestamp=told) == Heartbeat(**BEAT)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("load", 0.0), ("load", 1.0), ("interval_ms", 1), ("interval_ms", 3_600_000), ("capacity", 0)],
+)
+def test_a_figure_at_its_bound_is_taken(field: str, value: float) -> None:
+    assert read(**{field: value}) == Heartbeat(**BEAT, **{field: value})
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b'{"worker_id":"w-1","status":7}', "w-1"),
+        (b'{"worker_id":"outer","data":{"worker_id":"a\\nb\\u001b"}}', "a\\nb\\x1b"),
+        (b'{"worker_id":"%b"}' % (b"x" * 65), "x" * 64),
+        (b'{"worker_id":7}', None),
+        (b"[]", None),
+    ],
+)
+def test_the_id_in_a_refused_heartbeat_is_shown_as_far_as_it_is_one(
+    data: bytes, shown: str | None
+) -> None:
+    assert read_claimed_id(data) == shown
+
+
 def test_without_a_time_it_is_when_it_was_heard() -> None:
     assert read(timestamp=None) == Heartbeat(worker_id="w-1", status="busy", timestamp=99)
 
@@ -46,7 +70,7 @@ def test_without_a_time_it_is_when_it_was_heard() -> None:
         ("load", -1),
         ("capacity", "8"),
         ("interval_ms", 0),
-        ("interval_ms", 10**9),
+        ("interval_ms", 3_600_001),
         ("timestamp", "yesterday"),
         ("tenant_id", "*"),
     ],
@@ -57,6 +81,10 @@ def test_a_field_of_the_wrong_kind_is_named(field: str, value: object) -> None:
     assert refused.field == field
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b"{" + b" " * 20_000 + b"}"])
+def test_sixteen_kilobytes_are_taken() -> None:
+    assert read_heartbeat(orjson.dumps(BEAT).ljust(16 * 1024), 99) == Heartbeat(**BEAT)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"\xff", orjson.dumps(BEAT).ljust(16 * 1024 + 1)])
 def test_what_is_no_small_object_is_refused(data: bytes) -> None:
     assert isinstance(read_heartbeat(data, 99), Fault)

@@ -1,6 +1,7 @@
 """A custom provider's answers and chunks (docs/reference/extensions.md#provider-call)."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -85,6 +86,24 @@ def test_what_is_no_answer_is_not_allowed(data: bytes) -> None:
             read(data, "echo")
 
 
+@pytest.mark.parametrize(
+    ("build", "most"),
+    [
+        (lambda count: answer(metadata={"a": "x" * (count - 1)}), 64 * 1024),
+        (lambda count: answer().ljust(count), 1024 * 1024),
+        (lambda count: b'{"output":' + b"[" * (count - 1) + b"]" * (count - 1) + b"}", 64),
+    ],
+    ids=["metadata", "bytes", "depth"],
+)
+def test_an_answer_at_its_bound_is_taken_and_one_above_is_not(
+    build: Callable[[int], bytes], most: int
+) -> None:
+    for read in (read_answer, read_piece):
+        read(build(most), "echo")
+        with pytest.raises(InvalidExtensionMessage):
+            read(build(most + 1), "echo")
+
+
 def test_a_piece_is_a_chunk_or_a_whole_answer() -> None:
     assert read_piece(b'{"data": "a", "done": false}', "echo") == StreamChunk(data="a")
     whole = read_piece(answer(cost=0.5), "echo")
@@ -106,7 +125,15 @@ def test_chunks_read_back_and_are_the_same_in_protobuf() -> None:
 
 @pytest.mark.parametrize(
     ("told", "seconds"),
-    [("1500", 1.5), ("0", 0.0), ("", None), ("-5", None), ("soon", None), ("9" * 12, None)],
+    [
+        ("1500", 1.5),
+        ("0", 0.0),
+        ("", None),
+        ("-5", None),
+        ("soon", None),
+        ("9" * 9, 999_999.999),
+        ("9" * 10, None),
+    ],
 )
 def test_the_time_that_is_left_is_believed_only_where_it_makes_sense(
     told: str, seconds: float | None

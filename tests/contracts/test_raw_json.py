@@ -145,6 +145,7 @@ def test_a_number_of_more_digits_than_python_reads_is_refused_by_name_and_a_text
         has_endless_number(b"[" * before + b"1" * MAX_DIGITS + b"1")
         for before in (0, 1, 17, 4095, 4096, 4097)
     ] == [True] * 6
+    assert not has_endless_number(b"[" + b"1," * 3000 + b"1]")
 
 
 def test_payloads_are_the_same_by_value_and_requests_by_their_digits_too() -> None:

@@ -10,14 +10,16 @@ from router.contracts.decision import RESERVED_TYPES
 from router.contracts.extract import extract_ids
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.pb.beamline.worker.v1 import result_pb2
-from router.contracts.result import MAX_LATENCY_MS, RESULT, ExecResult, read_result
-from router.contracts.worker import DAY_MS, WorkerMessageLimits
+from router.contracts.result import RESULT, ExecResult, read_result
+from router.contracts.worker import WorkerMessageLimits
 from router.core.message import Message
 from router.core.outcome import Fault
 from tests.support.requests import GOOD_HEADERS, TRACE, a_message, a_protobuf
 from tests.support.workers import ASSIGNED, GIVEN, RESULTS, a_body, a_result, an_ack, in_every_form
 
 STORED_MS = a_result().stored_ms
+DAY_MS = 86_400_000
+MAX_LATENCY_MS = 30 * DAY_MS
 
 
 def taken(message: Message, **limits: object) -> ExecResult:
@@ -200,7 +202,15 @@ def test_a_cost_is_never_minus_zero() -> None:
 
 @pytest.mark.parametrize(
     ("code", "text"),
-    [(1001, "1001"), (1001.0, "1001"), (4.5, "4.5"), ("E7", "E7"), ("", None), (None, None)],
+    [
+        (1001, "1001"),
+        (1001.0, "1001"),
+        (4.5, "4.5"),
+        ("E7", "E7"),
+        ("E" * 129, "E" * 128),
+        ("", None),
+        (None, None),
+    ],
 )
 def test_a_numeric_error_code_reads_as_its_text(code: object, text: str | None) -> None:
     assert taken(a_result(error_code=code)).error_code == text

@@ -89,7 +89,22 @@ def test_a_model_that_is_no_name_is_absent(model: str) -> None:
     assert read_told_usage({"model": model}) == NOTHING_TOLD
 
 
+@pytest.mark.parametrize(
+    ("cost", "is_told"),
+    [
+        ("1" + "0" * 15, True),
+        ("1000000000000000.1", False),
+        ("0." + "1" * 62, True),
+        ("0." + "1" * 63, False),
+    ],
+)
+def test_a_cost_is_told_up_to_the_most_that_one_may_be(cost: str, is_told: bool) -> None:
+    assert (read_told_usage({"cost": cost}).cost is not None) == is_told
+
+
 def test_cached_tokens_are_a_part_of_told_input() -> None:
+    whole = {"prompt_tokens": "2", "cached_tokens": "2"}
+    assert read_told_usage(whole).cached_tokens == 2
     for told in ({"cached_tokens": "1"}, {"prompt_tokens": "1", "cached_tokens": "2"}):
         assert read_told_usage(told).cached_tokens is None
 
@@ -99,6 +114,12 @@ def test_cached_tokens_are_a_part_of_told_input() -> None:
 )
 def test_a_usage_that_is_no_small_object_is_absent(usage: str) -> None:
     assert read_told_usage({"usage": usage}) == NOTHING_TOLD
+
+
+def test_a_usage_of_four_kilobytes_is_read() -> None:
+    usage = '{"prompt_tokens": 30}'
+    for length, told in ((4096, ToldUsage(input_tokens=30)), (4097, NOTHING_TOLD)):
+        assert read_told_usage({"usage": usage.ljust(length)}) == told
 
 
 VALUES = (

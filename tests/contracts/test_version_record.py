@@ -1,7 +1,13 @@
 """A version of a document as a bucket keeps it."""
 
-import pytest
+from contextlib import nullcontext
 
+import msgspec
+import pytest
+from msgspec import Raw, to_builtins
+from msgspec.structs import replace
+
+from router.contracts.canary import CanaryGuard, CanaryPlan
 from router.contracts.stored_record import record_bytes
 from router.contracts.version_record import document_hash, make_record, read_record
 from router.core.errors import Poison
@@ -27,3 +33,38 @@ def test_equal_documents_have_one_hash_whatever_the_order_of_their_keys() -> Non
 def test_bytes_of_another_form_are_no_record(data: bytes) -> None:
     with pytest.raises(Poison):
         read_record(data)
+
+
+PLAN = CanaryPlan(document={}, share=50.0, guards=(), until_ms=2**53, min_results=1_000_000)
+GUARD = CanaryGuard("error_rate", 100.0)
+
+
+@pytest.mark.parametrize(
+    ("plan", "is_legal"),
+    [
+        (replace(PLAN, share=0.01, min_results=1, guards=(GUARD, GUARD), until_ms=0), True),
+        (replace(PLAN, guards=(CanaryGuard("p95_latency", 1.0),)), True),
+        (replace(PLAN, share=50.1), False),
+        (replace(PLAN, share=0.009), False),
+        (replace(PLAN, min_results=1_000_001), False),
+        (replace(PLAN, min_results=0), False),
+        (replace(PLAN, until_ms=-1), False),
+        (replace(PLAN, guards=(GUARD,) * 3), False),
+        (replace(PLAN, guards=(CanaryGuard("error_rate", 100.1),)), False),
+        (replace(PLAN, guards=(CanaryGuard("error_rate", 0.9),)), False),
+    ],
+)
+def test_a_canary_stands_in_a_record_within_its_bounds(plan: CanaryPlan, *, is_legal: bool) -> None:
+    record = make_record({}, version=1, author="me", canary=plan)
+    with nullcontext() if is_legal else pytest.raises(Poison):
+        assert read_record(msgspec.json.encode(record)) == record
+
+
+def test_a_candidate_of_sixty_four_levels_is_taken_and_a_deeper_one_is_not() -> None:
+    for depth, is_legal in ((63, True), (64, False)):
+        tower = Raw(b"[" * depth + b"]" * depth)
+        plan = {**to_builtins(PLAN), "document": {"a": tower}}
+        record = to_builtins(make_record({}, version=1, author="me"))
+        data = msgspec.json.encode({**record, "canary": plan})
+        with nullcontext() if is_legal else pytest.raises(Poison):
+            read_record(data)

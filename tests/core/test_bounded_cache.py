@@ -1,7 +1,9 @@
 """A bounded cache that removes expired values by itself."""
 
 import gc
+from math import inf
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,6 +85,19 @@ def test_a_value_whose_time_is_over_already_is_no_trouble() -> None:
     assert memory.get(1, 6.0) is None
 
 
+@pytest.mark.parametrize("memory", [BoundedCache[str, int](2), PartedCache[str, int](2)], ids=type)
+def test_what_is_read_is_the_most_recently_used_until_its_time_is_over(
+    memory: BoundedCache[str, int] | PartedCache[str, int],
+) -> None:
+    memory.put("a", 1, TTL_S, 0.0)
+    memory.put("b", 1, 2 * TTL_S, 0.0)
+    assert (memory.get("a", 0.0), memory.peek("b", 0.0)) == (1, 1)
+    memory.put("c", 1, TTL_S, 0.0)
+    assert (memory.peek("a", 0.0), memory.peek("b", 0.0)) == (1, None)
+    assert (memory.find_expiry("a"), memory.find_expiry("b")) == (TTL_S, -inf)
+    assert (memory.peek("a", TTL_S), memory.get("a", TTL_S), memory.get("x", 0.0)) == (None,) * 3
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(("put", "get", "remove")),
@@ -112,14 +127,24 @@ def test_no_value_goes_before_its_time(steps: list[tuple[str, int, float, float]
 # -- owners and weights ----------------------------------------------------------------------------
 
 
-def test_an_owner_that_floods_takes_no_room_from_one_that_holds_little() -> None:
-    memory: BoundedCache[str, int] = BoundedCache(1_000)
-    for number in range(10):
+@pytest.mark.parametrize(
+    ("memory", "limit", "little"),
+    [
+        (BoundedCache[str, int](1_000), 1_000, 10),
+        (BoundedCache[str, int](10), 10, 1),
+        (PartedCache[str, int](10), 10, 1),
+    ],
+    ids=["large", "small", "parted"],
+)
+def test_an_owner_that_floods_takes_no_room_from_one_that_holds_little(
+    memory: BoundedCache[str, int] | PartedCache[str, int], limit: int, little: int
+) -> None:
+    for number in range(little):
         memory.put(f"quiet {number}", number, TTL_S, 0.0, owner="quiet")
     for number in range(20_000):
         memory.put(f"loud {number}", number, TTL_S, 0.0, owner="loud")
-    assert [memory.peek(f"quiet {number}", 0.0) for number in range(10)] == list(range(10))
-    assert len(memory) <= 1_000 * 9 // 8
+    assert [memory.peek(f"quiet {number}", 0.0) for number in range(little)] == [*range(little)]
+    assert len(memory) <= limit * 9 // 8
 
 
 def test_owners_within_their_shares_lose_the_value_longest_unused() -> None:
@@ -137,7 +162,7 @@ def test_a_value_that_weighs_more_counts_as_several() -> None:
         memory.put(f"k {number}", "v", TTL_S, 0.0, weight=30)
     assert len(memory) == 3
     assert gone == [f"k {number}" for number in range(7)]
-    assert (weight_of({"a": "b"}), weight_of({"a": "b" * 10_000})) == (1, 10)
+    assert [weight_of({"a": "b" * count}) for count in (1, 1022, 1023, 10_000)] == [1, 1, 2, 10]
 
 
 @given(

@@ -7,7 +7,7 @@ from tests.support.breakers import PERMIT_S, TimedBreaker
 
 
 def test_failures_in_a_row_open_it() -> None:
-    a = TimedBreaker(failure_threshold=5)
+    a = TimedBreaker()
     a.fail(4)
     assert a.state == "closed"
     a.fail()
@@ -23,7 +23,10 @@ def test_a_success_between_breaks_the_row() -> None:
 
 
 def test_a_share_of_failures_opens_it_once_there_were_enough_calls() -> None:
-    a = TimedBreaker(error_rate_threshold=0.5, minimum_calls=10)
+    calm, a = TimedBreaker(), TimedBreaker()
+    calm.fail(4)
+    calm.succeed(6)
+    assert (calm.state, calm.breaker.snapshot.error_rate) == ("closed", 0.4)
     for _ in range(4):
         a.fail()
         a.succeed()
@@ -34,7 +37,7 @@ def test_a_share_of_failures_opens_it_once_there_were_enough_calls() -> None:
 
 
 def test_failures_older_than_the_window_do_not_count() -> None:
-    a = TimedBreaker(error_rate_threshold=0.5, minimum_calls=4, error_rate_window_s=60)
+    a = TimedBreaker(minimum_calls=4)
     for _ in range(2):
         a.fail()
         a.succeed()
@@ -53,7 +56,7 @@ def test_a_success_above_the_latency_is_a_failure() -> None:
 
 
 def test_while_open_no_call_is_let_through_and_the_opening_has_a_date() -> None:
-    a = TimedBreaker(timeout_s=60).open()
+    a = TimedBreaker().open()
     opened_at_ms = a.clock.today_ms
     a.pass_time(59.9)
     assert a.breaker.acquire(PERMIT_S) is None
@@ -69,7 +72,7 @@ def test_after_its_time_an_opening_is_half_open_before_a_call() -> None:
 
 
 def test_so_many_probes_at_once_and_no_more() -> None:
-    a = TimedBreaker(half_open_max_calls=3).half_open()
+    a = TimedBreaker().half_open()
     permits = [a.breaker.acquire(PERMIT_S) for _ in range(100)]
     assert sum(permit is not None for permit in permits) == 3
     a.breaker.release(permits[0])  # type: ignore[arg-type]
@@ -87,7 +90,7 @@ def test_a_probe_that_is_never_heard_of_frees_its_place_by_itself() -> None:
 
 
 def test_enough_successful_probes_close_it() -> None:
-    a = TimedBreaker(success_threshold=2).half_open()
+    a = TimedBreaker().half_open()
     a.succeed()
     assert a.state == "half_open"
     a.succeed()
@@ -107,6 +110,12 @@ def test_a_failed_probe_opens_it_again_for_the_whole_time() -> None:
     a.pass_time(60)
     a.succeed()
     assert a.state == "half_open", "successes of the half-open phase before do not count"
+
+
+def test_failures_of_before_the_opening_do_not_open_it_again_when_a_probe_succeeds() -> None:
+    a = TimedBreaker(failure_threshold=10, minimum_calls=10, success_threshold=2, timeout_s=1)
+    a.half_open().succeed()
+    assert a.state == "half_open"
 
 
 def test_an_old_probes_late_success_does_not_close_a_newer_opening() -> None:
@@ -157,6 +166,14 @@ def test_an_outcome_without_a_permit_ends_the_probe_that_is_out_longest() -> Non
     assert a.breaker.permit_for_outcome(a.clock()) == first
     a.breaker.record_success(first, 1.0)
     assert a.breaker.permit_for_outcome(a.clock()) == second
+
+
+def test_an_outcome_without_a_permit_counts_also_where_no_probe_is_out() -> None:
+    a = TimedBreaker(success_threshold=1).half_open()
+    permit = a.breaker.permit_for_outcome(a.clock())
+    assert permit is not None
+    a.breaker.record_success(permit, 1.0)
+    assert a.state == "closed"
 
 
 def test_another_instances_opening_is_taken_over_for_the_time_that_is_left() -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from itertools import cycle, product
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -63,7 +64,8 @@ def test_a_lone_tenant_fills_half_and_the_next_ones_find_room() -> None:
 def test_bytes_are_shared_as_places_are() -> None:
     queue: FairQueue[str] = FairQueue(1024, 100)
     assert [filled(queue, tenant, size=10) for tenant in "ab"] == [5, 3]
-    assert not queue.put("c", "c", 101)
+    assert [queue.put("c", "c", size) for size in (26, 25)] == [False, True]
+    assert [FairQueue(9, 100).put("a", "a", size) for size in (101, 100)] == [False, True]
 
 
 def test_a_tenant_that_holds_nothing_finds_a_place_however_many_halved_what_was_free() -> None:
@@ -73,6 +75,15 @@ def test_a_tenant_that_holds_nothing_finds_a_place_however_many_halved_what_was_
     assert queue.put("q", "q", 100)
     assert len(queue) <= 64
     assert "q" in served(queue, 9)
+
+
+def test_equal_shares_hold_at_most_four_times_the_places_and_four_times_the_bytes() -> None:
+    queue: FairQueue[str] = FairQueue(16, MANY)
+    assert sum(filled(queue, str(number), 1) for number in range(100)) == 64
+    shares: FairQueue[str] = FairQueue(1000, 100_000)
+    sizes = [100_000 // number for number in range(2, 150)]
+    taken_in = [size for size in sizes if filled(shares, str(size), 1, size)]
+    assert 399_000 < sum(taken_in) <= 400_000
 
 
 def test_a_tenant_that_is_not_ready_is_passed_by() -> None:
@@ -132,6 +143,17 @@ def test_a_tenant_whose_items_cost_a_hundred_times_as_much_gets_a_hundredth_of_t
         order.append(queue.take() or "-")
         queue.charge({"a": 0.05, "b": 0.0005}[order[-1]])
     assert order.count("a") == 10
+
+
+def test_one_item_is_charged_with_at_most_a_second() -> None:
+    queue: FairQueue[str] = FairQueue(1000, MANY)
+    filled(queue, "a", 2)
+    filled(queue, "b", 9)
+    order = []
+    for _ in range(7):
+        order.append(queue.take() or "-")
+        queue.charge({"a": 60.0, "b": 0.3}[order[-1]])
+    assert "".join(order) == "abbbbab"
 
 
 Costs = dict[str, list[float]]
@@ -218,6 +240,7 @@ def test_a_debt_is_forgotten_when_the_round_gets_there_or_no_tenant_waits() -> N
     costs = {"a": 0.001, "p": 0.01}
     assert take_for(queue, costs, 2).keys() == {"a", "p"}
     assert queue._tenants.keys() == {"a", "p"}
+    assert [queue.has_waiting(tenant) for tenant in "apx"] == [True, False, False]
     take_for(queue, costs, 11)
     assert queue._tenants.keys() == {"a"}
     filled(queue, "p", 1)
@@ -236,7 +259,7 @@ def test_no_more_tenants_with_a_debt_are_remembered_than_there_are_places() -> N
         if queue.take() != "a":
             queue.charge(MOST_S)
         filled(queue, "a", 1)
-    assert len(queue._tenants) <= 100 + queue._waiting + 1
+    assert len(queue._tenants) - queue._waiting == 100 + 1  # the one that was served last
 
 
 def test_an_idle_tenant_leaves_nothing_behind() -> None:
@@ -296,6 +319,24 @@ def test_a_large_one_takes_no_place_that_is_too_small_for_it() -> None:
     assert queue.put_instead("a", "A", 10, goes_first=True) == "b"
     assert "".join(queue.take() or "-" for _ in range(2)) == "Aa"
     assert (len(queue), queue._free_places, queue._free_bytes) == (0, 100, 20)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_all_are_ready_the_order_is_that_of_a_queue_that_asks_none(seed: int) -> None:
+    asking, plain, rng = (
+        FairQueue[float](10_000, MANY),
+        FairQueue[float](10_000, MANY),
+        Random(seed),
+    )
+    for number in range(200):
+        if number % 10 == 0 or rng.random() < 0.1:
+            tenant, cost = rng.choice("abcdefghijkl"), rng.choice([ITEM_S, 0.01, 0.3])
+            for queue in (asking, plain) * 200:
+                queue.put(tenant, cost, 1)
+        taken = plain.take() or 0.0
+        assert asking.take_of(lambda _: True) == taken
+        asking.charge(taken)
+        plain.charge(taken)
 
 
 Put = tuple[str, int, bool]

@@ -2,6 +2,8 @@
 
 import re
 import uuid
+from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,43 @@ def test_a_key_of_another_form_has_no_parts(other: str) -> None:
 )
 def test_an_opaque_id_is_what_the_rule_says(text: str) -> None:
     assert ids.is_opaque(text) == (re.fullmatch(r"[\x21-\x7e]{1,128}", text) is not None)
+
+
+@pytest.mark.parametrize(
+    ("is_legal", "most"),
+    [
+        (ids.is_opaque, 128),
+        (ids.is_scoped, 128),
+        (ids.ScopedNames().__getitem__, 128),
+        (ids.is_token, 64),
+        (ids.is_literal_subject, 1024),
+        (ids.subject_matcher(["*"]), 1024),
+    ],
+)
+def test_a_name_has_at_most_so_many_characters(is_legal: Callable[[str], bool], most: int) -> None:
+    assert [is_legal("x" * count) for count in (1, most, most + 1)] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "taken", "others"),
+    [
+        ("a.*", ["a.b"], ["a", "a.b.c", "b.b"]),
+        ("a.>", ["a.b", "a.b.c"], ["a", "b.a"]),
+        ("a.b", ["a.b"], ["a", "a.b.c", "a.c"]),
+        ("*.b", ["a.b"], ["b", "a.a"]),
+    ],
+)
+def test_a_subject_matches_as_the_server_says(
+    pattern: str, taken: list[str], others: list[str]
+) -> None:
+    matches = ids.subject_matcher(["x.y", pattern])
+    assert [subject for subject in (*taken, *others) if matches(subject)] == taken
+
+
+def test_tokens_of_subjects_are_eleven_letters_and_each_another() -> None:
+    tokens = list(islice(ids.random_tokens(), 600))
+    assert len(set(tokens)) == 600
+    assert all(ids.is_token(token) and len(token) == 11 for token in tokens)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))

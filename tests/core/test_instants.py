@@ -4,7 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from router.core.clock import read_instant
+from router.core.clock import (
+    delay_after,
+    format_day,
+    format_moment,
+    format_second,
+    now_ms,
+    read_instant,
+)
 
 
 @pytest.mark.parametrize(
@@ -13,6 +20,21 @@ from router.core.clock import read_instant
 )
 def test_a_moment_is_so_long_ago(text: str, ago: timedelta) -> None:
     assert abs(datetime.now(UTC) - ago - read_instant(text)) < timedelta(minutes=1)
+
+
+def test_a_moment_is_written_with_its_milliseconds_a_second_and_a_day_without() -> None:
+    assert format_moment(1_700_000_000_007) == "2023-11-14T22:13:20.007Z"
+    assert format_second(1_700_000_000) == "2023-11-14T22:13:20Z"
+    assert format_day(1_700_006_399_999) == "2023-11-14"
+    assert format_day(1_700_006_400_000) == "2023-11-15"
+
+
+def test_now_is_in_milliseconds_since_the_epoch() -> None:
+    assert abs(now_ms() - datetime.now(UTC).timestamp() * 1000) < 600_000
+
+
+def test_the_last_step_of_a_schedule_of_pauses_repeats() -> None:
+    assert [delay_after(attempt, (1, 2, 4)) for attempt in range(1, 6)] == [1, 2, 4, 4, 4]
 
 
 def test_a_moment_is_an_iso_time_in_utc() -> None:

@@ -10,7 +10,7 @@ import pytest
 from router.contracts.decision import Decision
 from router.core.outcome import Fault
 from router.decide.model.handler import reply_to
-from router.decide.model.hints import MOST_HINTS, hints_of
+from router.decide.model.hints import hints_of
 from router.decide.model.read import read
 from tests.support.requests import a_body, a_message
 
@@ -90,7 +90,7 @@ def test_a_name_that_looks_like_a_known_one_gets_a_hint(
 
 def test_there_are_few_hints_however_many_names_there_are() -> None:
     body = {f"{'polcy_id'}{'-' * n}": 1 for n in range(50)}
-    assert len(hints_of(body, body, {})) == MOST_HINTS
+    assert len(hints_of(body, body, {})) == 4
 
 
 def test_an_ordinary_request_has_no_hints() -> None:
@@ -107,3 +107,19 @@ def test_a_decision_warns_of_a_name_that_looks_like_a_known_one() -> None:
     decided = Decision("openai", "weighted", 50, 1.0, 1.0)
     (warning,) = orjson.loads(reply_to(request, decided).data)["warnings"]
     assert warning["details"] == {"field": "polcy_id", "did_you_mean": "policy_id"}
+
+
+@pytest.mark.parametrize(
+    ("names", "hints"),
+    [
+        (["rn_id"], {"rn_id": "run_id"}),
+        (["tpe"], {}),  # of a short name one letter says too little
+        (["polcy_id".rjust(64, "_")], {"polcy_id".rjust(64, "_"): "policy_id"}),
+        (["polcy_id".rjust(65, "_")], {}),
+        ([*map(str, range(63)), "polcy_id"], {"polcy_id": "policy_id"}),
+        ([*map(str, range(64)), "polcy_id"], {}),
+    ],
+    ids=["long", "short", "letters", "too many letters", "names", "too many names"],
+)
+def test_a_name_is_looked_at_within_bounds(names: list[str], hints: dict[str, str]) -> None:
+    assert hints_of(dict.fromkeys(names), {}, {}) == hints

@@ -50,6 +50,13 @@ async def test_a_decision_is_found_by_each_id_that_its_request_went_by(
     assert found.decision is DECISION
 
 
+@pytest.mark.parametrize("ids", [{"request_id": "r-1"}, {"message_id": "n-1"}], ids=str)
+def test_the_id_that_stands_for_a_request_is_found_without_a_search(ids: dict[str, str]) -> None:
+    known = replays(a_request(request_id="r-1"), a_request({"Nats-Msg-Id": "n-1"}))
+    with pytest.raises(StopIteration):  # in this turn of the loop
+        known.find("acme", **ids).send(None)
+
+
 @pytest.mark.parametrize(
     "ids",
     [

@@ -60,6 +60,12 @@ def test_a_request_without_an_id_has_one_of_its_bytes() -> None:
     assert (len(set(told)), told[-1]) == (len(asked), told[0])
 
 
+def test_a_large_request_waits_for_its_stored_copy() -> None:
+    for size, is_read in ((65_536, True), (65_537, False)):
+        found = read_origin(a_request().ljust(size), {}, RequestLimits())
+        assert (found is not None) == is_read
+
+
 def _read_refusal_id(data: bytes) -> str:
     found = read_origin(data, {}, RequestLimits())
     assert found is not None

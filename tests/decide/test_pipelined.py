@@ -9,7 +9,6 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from router.contracts.decision import RouteRequest
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
@@ -27,10 +26,10 @@ from tests.support.requests import TRACEPARENT, a_body, a_message
 class Meter:
     def __init__(self) -> None:
         self.replays = 0
-        self.seen: list[RouteRequest] = []
+        self.lasted_s = 0.0
 
-    def on_decision(self, request: RouteRequest, *_: object) -> None:
-        self.seen.append(request)
+    def on_decision(self, _: object, __: object, seconds: float) -> None:
+        self.lasted_s = seconds
 
     def on_violations(self, *_: object) -> None: ...
 
@@ -169,10 +168,13 @@ async def test_a_pushed_request_that_comes_again_is_known_by_its_own_bytes() -> 
 async def test_an_assignment_that_is_lost_is_made_again_with_what_the_extensions_make_of_it() -> (
     None
 ):
-    handler = a_handler(world := a_world(), piped_policy(**PIPELINE))
+    world, meter = a_world(), Meter()
+    world.now, world.call_s = 5.0, 0.1
+    handler = a_handler(world, piped_policy(**PIPELINE), meter)
     first = await done(handler, asks(push_assignment=True))
     assert first.commit is not None
     first.commit(())
+    assert meter.lasted_s == pytest.approx(0.2)
     handler._push._bucket.records.clear()
     again = await done(handler, replace(asks(push_assignment=True), deliveries=2))
     assert orjson.loads(again.effects[0].data)["job"]["payload"] == "low"
@@ -194,11 +196,13 @@ async def test_the_rate_limit_is_before_the_pipeline() -> None:
 async def test_the_policys_time_runs_from_the_start_of_handling(
     policy_ms: int | None, expected: float
 ) -> None:
-    world = FakeExtensions(slow=late).register(slow="pre")
+    world, meter = FakeExtensions(slow=late).register(slow="pre"), Meter()
+    world.now = began = 5.0
     sections = {} if policy_ms is None else {"timeout_ms": policy_ms}
-    handler = a_handler(world, piped_policy(pre=["slow"], **sections), pipeline_timeout_ms=1_200)
+    policy = piped_policy(pre=["slow"], **sections)
+    handler = a_handler(world, policy, meter, pipeline_timeout_ms=1_200)
     assert (await answer(handler, asks()))["error"]["code"] == "deadline_exceeded"  # type: ignore[index]
-    assert world.now == pytest.approx(expected)
+    assert (world.now - began, meter.lasted_s) == pytest.approx((expected, expected))
 
 
 async def test_without_a_registry_every_extension_is_not_found() -> None:

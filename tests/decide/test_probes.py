@@ -1,8 +1,10 @@
-"""Who is told of a decision that looked at breakers."""
+"""Who is told of a decision that looked at breakers, and whose figures it looks at."""
 
+import orjson
 import pytest
 
 from router.policies.model import NO_STATES, PolicyTable, ProviderState, ProviderStates
+from router.policies.model.measurements import LearnedFigures
 from tests.support.breakers import SomeProviders, a_guarded_policy
 from tests.support.decide import a_decide_handler
 from tests.support.policy import a_policy, a_provider
@@ -23,6 +25,7 @@ def chosen_with(states: ProviderStates, times: int = 1) -> list[tuple[str, str]]
         PolicyTable({("_shared", "default"): a_policy(a_provider("openai"))}),
         Silent(),
         states=lambda _: states,
+        figures=lambda _: pytest.fail("without a strategy no figures are looked at"),
         on_decision=lambda tenant_id, decision: told.append((tenant_id, decision.provider_id)),
         now=lambda: 10.0,
     )
@@ -56,3 +59,20 @@ def test_a_decision_for_another_provider_than_that_of_the_breaker_is_no_probe() 
 @pytest.mark.parametrize("states", [NO_STATES, {"openai": ProviderState(blocked_until=11.0)}])
 def test_neither_the_short_way_nor_a_refusal_is_told(states: ProviderStates) -> None:
     assert chosen_with(states) == []
+
+
+def test_a_strategy_chooses_by_the_figures_of_the_tenant() -> None:
+    two = a_provider("a", 50), a_provider("b", 50)
+    policy = a_policy(*two, strategy={"type": "least_latency", "explore": 0})
+    scores = {
+        "a": LearnedFigures(samples=99, score=2.0),
+        "b": LearnedFigures(samples=99, score=1.0),
+    }
+    handler = a_decide_handler(
+        PolicyTable({("_shared", "default"): policy}),
+        Silent(),
+        figures=lambda tenant_id: scores if tenant_id == "acme" else {},
+    )
+    for number in range(9):
+        done = handler(a_message({**a_body(), "request_id": f"r-{number}"}))
+        assert orjson.loads(done.reply.data)["decision"]["provider_id"] == "b"  # type: ignore[union-attr]

@@ -169,6 +169,10 @@ def test_a_refusal_has_the_ids_that_its_dead_letter_would_read(data: object) -> 
         (a_body(timestamp_ms="now"), "message.timestamp_ms"),
         (a_body(timestamp_ms=True), "message.timestamp_ms"),
         (a_body(timestamp_ms=2**63), "message.timestamp_ms"),
+        (
+            b'{"message":{"tenant_id":"acme","message_type":"chat","payload":1,"timestamp_ms":-9223372036854775809}}',
+            "message.timestamp_ms",
+        ),
         *[
             ({**a_body(), name: []}, name)
             for name in ("constraints", "metadata", "context", "policy_id")
@@ -185,6 +189,16 @@ def test_a_refusal_has_the_ids_that_its_dead_letter_would_read(data: object) -> 
 def test_a_field_of_the_wrong_kind_is_named_by_its_place(data: object, field: str) -> None:
     fault = refused(data)
     assert (fault.code, fault.field, fault.stage) == ("SCHEMA_VALIDATION_FAILED", field, "schema")
+
+
+@pytest.mark.parametrize("place", ["context", "constraints", "metadata", "message.metadata"])
+@pytest.mark.parametrize("number", ["18446744073709551616", "-9223372036854775809", "1e400"])
+def test_a_number_that_router_reads_has_at_most_64_bits(place: str, number: str) -> None:
+    inner, _, name = place.rpartition(".")
+    held = b'"%b":{"n":[%b]}' % (name.encode(), number.encode())
+    body = b'{"message":{"tenant_id":"acme","message_type":"chat","payload":1%b}%b}'
+    fault = refused(body % ((b"," + held, b"") if inner else (b"", b"," + held)))
+    assert (fault.field, "64 bits" in fault.message) == (place, True)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +240,32 @@ def test_run_flow_and_step_belong_together(given: set[str], lacking: str) -> Non
         f"Missing required field: {lacking}",
         f"message.{lacking}",
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("tenant_id", 128),
+        ("policy_id", 128),
+        ("request_id", 128),
+        ("message_type", 256),
+        ("type", 256),
+        ("payload_ref", 4096),
+        ("idempotency_key", 256),
+    ],
+)
+def test_a_text_is_taken_up_to_its_bound(name: str, most: int) -> None:
+    """By the reader of ordinary requests, and by the careful one."""
+    whole = {"tenant_id": "acme", "payload": 1, "message_type": "chat"}
+    if name in ("type", "payload_ref"):
+        del whole["message_type" if name == "type" else "payload"]
+    for beside in ({}, {"timestamp_ms": 1}):
+        body = {"request_id": "r-1", **whole, **beside, "message_type": "chat"}
+        if name == "type":
+            del body["message_type"]
+        taken({**body, name: "x"})
+        taken({**body, name: "x" * most})
+        assert name in (refused({**body, name: "x" * (most + 1)}).field or "")
 
 
 def test_rare_fields_are_read_from_either_level() -> None:

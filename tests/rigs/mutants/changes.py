@@ -1,7 +1,8 @@
 """The faults that a file of Python can have, one at a time.
 
 A fault replaces one node of the syntax tree. What is left out says nothing to a caller: log lines,
-docstrings, annotations, decorators, protocols, assertions, crash points, and texts.
+docstrings, annotations, decorators, protocols, assertions, crash points, and texts; examples, which
+`tests/docs` holds to their pages.
 """
 
 import ast
@@ -214,8 +215,10 @@ def is_silent(node: ast.AST) -> bool:
             return any("Protocol" in ast.unparse(base) for base in bases)
         case ast.If(test=test):
             return "TYPE_CHECKING" in ast.unparse(test)
+        case ast.keyword(arg=str(name)) | ast.FunctionDef(name=name):
+            return name.endswith("examples")
         case ast.Assign(targets=[ast.Name(id=name)]):
-            return name.startswith("__")
+            return name.startswith("__") or name.endswith(("EXAMPLE", "EXAMPLES"))
     return False
 
 

@@ -53,6 +53,9 @@ def test_each_kind_of_fault(text: str, expected: list[tuple[str, str]]) -> None:
         "assert a > 3",
         "x = 'a' + b",
         "if TYPE_CHECKING:\n x = 3",
+        "x = f(examples=(3,))",
+        "def _list_examples():\n return (3,)",
+        "EXAMPLE = A(3)",
     ],
 )
 def test_what_decides_nothing_has_no_fault(text: str) -> None:
