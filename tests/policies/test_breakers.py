@@ -2,7 +2,14 @@
 
 from router.contracts.decision import Decision
 from router.core.breakers import CLOSED, HALF_OPEN, OPEN
-from router.policies.model import NO_STATES, Averages, Policy, ProviderTracker, RemoteTransition
+from router.policies.model import (
+    NO_STATES,
+    Averages,
+    Policy,
+    ProviderTracker,
+    RemoteTransition,
+    StatesBehindBreakers,
+)
 from tests.support.breakers import SomeProviders, a_guarded_policy
 from tests.support.policy import a_policy, a_provider, a_request, a_rule, decide
 
@@ -84,6 +91,22 @@ def test_decisions_go_to_the_other_provider_and_to_the_fallback_when_both_are_op
         "circuit_breaker_fallback",
         20,
     )
+
+
+def test_a_decision_is_made_anew_when_the_opening_ends_and_few_of_them_are_kept_until_then() -> (
+    None
+):
+    some, known = providers()
+    some.report(3)
+    states = known.states_of("acme")
+    assert isinstance(states, StatesBehindBreakers)
+    policies = [a_policy(a_provider("openai", priority=60), a_provider("b")) for _ in range(200)]
+    for policy in policies:
+        for _ in range(2):
+            assert decide(policy, states=states, now=0.0)[0] == "b"
+        assert (states.until, id(policy.plan) in states.plans) == (TIMEOUT_S, True)
+    assert len(states.plans) < 100
+    assert decide(policies[-1], states=states, now=TIMEOUT_S)[0] == "openai"
 
 
 def test_half_open_lets_so_many_decisions_through_until_their_deadlines() -> None:

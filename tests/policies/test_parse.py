@@ -219,6 +219,13 @@ def test_all_mistakes_are_told_at_once() -> None:
     ]
 
 
+def test_of_more_than_twenty_mistakes_the_others_are_counted() -> None:
+    for mistakes, last in ((20, "providers[19].weight"), (22, "…")):
+        found = errors_of(a_document(*(a_provider(f"p{n}", 140) for n in range(mistakes))))
+        assert (len(found), found[-1][0]) == (min(mistakes, 21), last)
+    assert found[-1][1] == "2 more problems"
+
+
 def test_null_means_absent() -> None:
     assert errors_of(a_document(sticky=None, rate_limit=None, surprise=None)) == []
 
