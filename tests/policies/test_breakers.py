@@ -1,5 +1,7 @@
 """Providers left alone: what results open and close, and what other instances tell."""
 
+import pytest
+
 from router.contracts.decision import Decision
 from router.core.breakers import CLOSED, HALF_OPEN, OPEN
 from router.policies.model import (
@@ -36,6 +38,19 @@ def test_a_provider_without_a_breaker_is_never_left_alone() -> None:
     some = SomeProviders(a_policy(a_provider("openai")))
     some.report(100)
     assert (len(some.breakers), some.breakers.find_not_closed("acme")) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("policy", "opened"),
+    [
+        (a_guarded_policy(), [False, False, True, False]),
+        (a_policy(a_provider("openai")), [False] * 4),
+    ],
+)
+def test_the_outcome_that_opens_it_says_so(policy: Policy, opened: list[bool]) -> None:
+    breakers = SomeProviders(policy).breakers
+    failed = {"latency_ms": 1, "cost": 0.0, "status": "error", "error_code": None}
+    assert [breakers.observe("acme", "openai", **failed) for _ in range(4)] == opened  # type: ignore[arg-type]
 
 
 def test_what_says_nothing_changes_nothing() -> None:

@@ -15,6 +15,7 @@ from router.delivery.wire.connection import Connection
 from router.policies.model import Policy
 from router.policies.model.measurements.values import (
     FiguresRecord,
+    MinuteRecord,
     figures_key,
     read_figures_record,
 )
@@ -128,6 +129,19 @@ def test_a_figure_that_no_router_writes_is_poison(field: str, most: float) -> No
     for value in (-1, most + 1):
         with pytest.raises(Poison):
             read(value)
+
+
+def test_what_is_left_out_of_a_record_counts_nothing() -> None:
+    some = SomeMeasurements()
+    some.report("a")
+    record = msgspec.json.decode(record_bytes(some.build_record(TENANT, "n", "one")))
+    figures = record["providers"]["a"]
+    del figures["is_failing"], figures["streak"], figures["finished"]
+    figures["minutes"] = [{}, {}]
+    found = read_figures_record(figures_key(TENANT, "one"), msgspec.json.encode(record))
+    one = found.providers["a"]
+    assert (one.is_failing, one.streak, one.finished) == (False, 0, ())
+    assert one.minutes[0] == MinuteRecord(0, 0, 0, 0, 0, 0, 0, {})
 
 
 def test_a_record_under_the_key_of_another_tenant_is_poison() -> None:
