@@ -138,13 +138,15 @@ def test_the_bucket_is_asked_ahead_once_less_than_half_of_a_slice_is_left() -> N
 def test_a_slice_doubles_while_it_is_used_up_quickly_and_halves_where_it_was_dropped() -> None:
     """Up to a tenth of the smaller of rate and burst."""
     one, now, sizes = RateSlice("acme", "p", RateLimit(100, 50)), 0.0, []
-    for passed in (0, 0.125, 0.125, 0.125, 0.125, 0.25, 1, 1.125, 1.125, 1.125):
+    for passed in (0, 0.125, 0.25, 0.125, 0.125, 0.125, 1, 1.125, 1.125, 1.125):
         now += passed
+        held = one.tokens if passed < 1 else 0
         one.adapt_size(now)
         one.on_granted(1, now, 0.0)
         sizes.append(one.size)
         assert (one.held_until, one.refused_until) == (now + 1, -math.inf)
-    assert sizes == [1, 2, 4, 5, 5, 5, 5, 2, 1, 1]
+        assert one.tokens == held + 1
+    assert sizes == [1, 2, 2, 4, 5, 5, 5, 2, 1, 1]
 
 
 @pytest.mark.parametrize(
