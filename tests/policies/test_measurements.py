@@ -167,7 +167,9 @@ def test_the_pair_longest_without_an_outcome_goes_first() -> None:
     some = SomeMeasurements(limit=2)
     for provider in ("a", "b", "a", "c"):
         some.report(provider)
-    assert sorted(some.figures_of(TENANT)) == ["a", "c"]
+        some.figures(provider)
+    assert sorted(some.figures_of(TENANT)) == sorted(some.errors_of(TENANT)) == ["a", "c"]
+    assert sorted(some._tenants[TENANT]._elsewhere) == ["a", "c"]
 
 
 def test_a_tenant_that_no_reader_asks_for_keeps_no_names_of_forgotten_providers() -> None:
@@ -245,6 +247,18 @@ def test_what_another_instance_had_in_flight_is_forgotten_with_it() -> None:
     assert other.figures().in_flight == 0
     other.keep_others({})
     assert other.figures().chosen == 0
+
+
+def test_the_minutes_of_another_instance_are_forgotten_with_their_time() -> None:
+    one = SomeMeasurements()
+    other = SomeMeasurements(one.clock)
+    for number in range(2):
+        one.clock.at = 60 * number
+        one.on_assigned(TENANT, "a", f"r-{number}")
+    share(one, other)
+    for seconds, chosen in ((59, 2), (60, 1), (119, 1), (120, 0)):
+        one.clock.at = 60 + seconds
+        assert other.figures().chosen == chosen
 
 
 def test_what_has_changed_is_made_into_figures_by_the_next_reader() -> None:
