@@ -25,7 +25,7 @@ from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
 from router.operate.admin.service import Answer, RequestFields, Service, drop_absent
 from router.policies.model import SHARED, Policy, list_arms
-from router.policies.model.measurements import ErrorCounts, LearnedFigures, Measurements
+from router.policies.model.measurements import LearnedFigures, Measurements
 from router.policies.model.measurements.values import read_figures_record
 from router.process.observability import events, logs
 
@@ -131,7 +131,6 @@ def _find_no_interval(_: str) -> float:
 #
 # The answer is bounded: at most MAX_ROWS providers, and how many were left out.
 
-NO_ERRORS = ErrorCounts()
 MAX_ROWS = 1000  # the answer must fit into one message
 FIGURES = (
     "samples, in_flight, chosen, share?, p50_latency_ms?, p95_latency_ms?, latency_ms?, "
@@ -177,7 +176,7 @@ class ProviderStatsService:
             )
             total = sum(learned.chosen for learned in figures.values())
             for name, learned in sorted(figures.items()):
-                told = structs.asdict(errors.get(name, NO_ERRORS))
+                told = structs.asdict(errors[name])
                 yield {
                     "tenant_id": tenant_id,
                     "provider_id": name,

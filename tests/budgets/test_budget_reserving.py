@@ -6,8 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from router.budgets.model import Budget, BudgetTable
-from router.budgets.model.reserving import ENOUGH_SAMPLES
+from router.budgets.model import Budget, BudgetTable, SliceShort
 from router.contracts.decision import Decision
 from router.contracts.money import NANOS
 from tests.support.policy import a_request
@@ -28,7 +27,7 @@ def reserve(cost: float, listed: float | None, samples: int, **table: float) -> 
     return Decimal(AMOUNT - one.remaining - 1).scaleb(-9)  # the nano that no decision goes without
 
 
-@pytest.mark.parametrize("samples", [0, 1, ENOUGH_SAMPLES - 1])
+@pytest.mark.parametrize("samples", [0, 1, 19])
 @pytest.mark.parametrize("learned", [0.0, 0.001, 0.02])
 def test_until_there_are_enough_results_nothing_below_the_listed_cost_is_believed(
     learned: float, samples: int
@@ -43,17 +42,34 @@ def test_until_there_are_enough_results_nothing_below_the_listed_cost_is_believe
 def test_then_the_learned_cost_counts_but_for_a_tenth_of_the_listed_one(
     learned: float, expected: str
 ) -> None:
-    assert reserve(learned, 0.02, ENOUGH_SAMPLES) == Decimal(expected)
+    assert reserve(learned, 0.02, 20) == Decimal(expected)
 
 
 def test_the_share_is_a_setting_of_the_table() -> None:
-    assert reserve(0.0, 0.02, ENOUGH_SAMPLES, least_share=1.0) == Decimal("0.02")
-    assert reserve(0.0, 0.02, ENOUGH_SAMPLES, least_share=0.0) == 0
+    assert reserve(0.0, 0.02, 20, least_share=1.0) == Decimal("0.02")
+    assert reserve(0.0, 0.02, 20, least_share=0.0) == 0
 
 
 @pytest.mark.parametrize("listed", [0.0, 1e-6, None])
 def test_a_policy_that_lists_little_keeps_it(listed: float | None) -> None:
     assert reserve(1e-6, listed, 1) == Decimal("0.000001")
+
+
+@pytest.mark.parametrize(("remaining", "ends_s"), [(NANOS // 10, NOON_S + 3600), (AMOUNT, NOON_S)])
+def test_of_too_little_and_of_a_window_that_is_over_nothing_is_reserved(
+    remaining: int, ends_s: int
+) -> None:
+    budgets = BudgetTable("life", 1.0, lambda: NOON_S)
+    budgets.replace([Budget(tenant_id="acme", amount=AMOUNT, window="month")])
+    (one,) = budgets.slices.values()
+    one.remaining, one.ends_s = remaining, ends_s
+    asked = a_request("r-1"), "default", Decision("a", "weighted", 50, 500, 0.1, {})
+    with pytest.raises(SliceShort):
+        budgets.tenants["acme"].reserve(*asked)
+    assert one.remaining == remaining
+    one.remaining, one.ends_s = NANOS // 10 + 1, NOON_S + 1
+    assert budgets.tenants["acme"].reserve(*asked) == ()
+    assert one.remaining == 0
 
 
 def test_a_higher_cost_is_believed_at_once() -> None:

@@ -228,6 +228,7 @@ def test_without_a_price_the_told_cost_counts_and_else_0_estimated() -> None:
     )
     assert cost(None, passed_by("x", ("answer", {}))) == PricedUsage(nanos=0, estimated=True)
     assert cost(None, passed_by("x", ("a", told(cost="0.25")), ("b", {}))).estimated
+    assert estimate_so_far(None, passed_by("x", ("answer", {})), TokenRatios()) == 0
 
 
 def test_the_operator_s_ratio_is_characters_and_nothing_else() -> None:
@@ -267,7 +268,7 @@ def test_what_a_stream_has_cost_by_now_grows_to_its_cost() -> None:
 
 @given(st.integers(0, 8 * 10**15))
 def test_the_cost_of_an_event_reads_back_as_the_same_nanos(nanos: int) -> None:
-    event = a_usage_event(cost=PricedUsage(nanos=nanos).cost, request_id="r")
+    event = a_usage_event(cost=PricedUsage(nanos=nanos, estimated=False).cost, request_id="r")
     found = read_usage_cost(usage_bytes(event))
     assert found is not None
     assert found.nanos == nanos

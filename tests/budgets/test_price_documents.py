@@ -17,6 +17,8 @@ def test_amounts_are_exact_and_a_cached_input_costs_as_any_other() -> None:
         10**9,
     )
     assert (found.valid_from, found.is_told, found.characters_per_token) == (0, False, None)
+    assert found.version == 0
+    assert parse_price({**MINIMAL, "version": 2**31 - 1}).version == 2**31 - 1
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,10 @@ def test_amounts_are_exact_and_a_cached_input_costs_as_any_other() -> None:
     [
         MINIMAL,
         {"provider": "own", "input": 0, "currency": "EUR"},
+        # at the bounds, with as many digits as are read
+        {**MINIMAL, "input": 1_000_000, "characters_per_token": 100},
+        {**MINIMAL, "input": "0.1" + 29 * "0", "characters_per_token": "0.1"},
+        {**MINIMAL, "valid_from": f"2026-02-28T12:00:00.{19 * '0'}Z"},
         {
             **MINIMAL,
             "model": "a/b:free",
@@ -72,8 +78,13 @@ def test_what_is_written_is_read_again(document: dict[str, object]) -> None:
         ({"trust": ["told"]}, "trust"),
         ({"characters_per_token": "0"}, "characters_per_token"),
         ({"characters_per_token": 101}, "characters_per_token"),
+        ({"characters_per_token": "0.09"}, "characters_per_token"),
         ({"inputs": "1"}, "inputs"),
+        ({"input": "0.1" + 30 * "0"}, "input"),
+        ({"valid_from": f"2026-02-28T12:00:00.{20 * '0'}Z"}, "valid_from"),
         ({"version": -1}, "version"),
+        ({"version": 2**31}, "version"),
+        ({"version": True}, "version"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(wrong: dict[str, object], place: str) -> None:

@@ -3,10 +3,10 @@
 import random
 
 import pytest
+from msgspec.structs import asdict
 
 from router.budgets.model.prices import LearnedRatios, TextCount, TokenRatio
-from router.budgets.model.prices.ratio_sums import weigh
-from router.budgets.model.prices.ratios import LEAST, MAX_RATIOS, MIN_PIECES, MIN_SAMPLES, MOST
+from router.budgets.model.prices.ratio_sums import RatioSums, weigh
 
 ENGLISH, CHINESE, CODE = (
     "The river rises in the hills above the village. " * 20,
@@ -38,7 +38,7 @@ def times(ratio: TokenRatio, text: str, pieces: int = 0) -> float:
 
 def test_before_there_are_samples_the_documented_ratio_holds() -> None:
     ratio = TokenRatio()
-    for _ in range(MIN_SAMPLES - 1):
+    for _ in range(7):
         ratio.learn(counts(ENGLISH), 0, 1000)
     assert times(ratio, ENGLISH) == pytest.approx(1, abs=0.01)
     ratio.learn(counts(ENGLISH), 0, 1000)
@@ -79,22 +79,23 @@ def test_pieces_of_about_a_token_are_taken_for_tokens() -> None:
 
 def test_tokens_of_a_piece_are_learned_where_they_are_steadier_than_characters() -> None:
     rng, ratio = random.Random(1), TokenRatio()
-    for _ in range(40):
+    for _ in range(100):
         pieces = rng.randint(20, 200)
-        ratio.learn(
-            counts(rng.choice((ENGLISH, CHINESE, CODE)) * rng.randint(1, 5)), pieces, 3 * pieces
-        )
+        told = 3 * pieces + rng.choice((-1, 1))
+        ratio.learn(counts(rng.choice((ENGLISH, CHINESE, CODE)) * rng.randint(1, 5)), pieces, told)
     text = counts(ENGLISH * 2)
-    assert ratio.estimate(text, 150) == 450
-    assert ratio.estimate(text, MIN_PIECES - 1) != 3 * (MIN_PIECES - 1)
+    assert ratio.estimate(text, 150) == pytest.approx(450, abs=1)
+    short = counts("ab cd ef gh ij k")
+    assert ratio.estimate(short, 4) == 12
+    assert ratio.estimate(short, 3) not in {9, 12}
 
 
 def test_characters_are_used_where_they_are_steadier_than_pieces() -> None:
     rng, ratio = random.Random(1), TokenRatio()
-    for _ in range(40):
+    for _ in range(100):
         text = counts(ENGLISH * rng.randint(1, 5))
-        ratio.learn(text, rng.randint(MIN_PIECES, 500), round(1.5 * weigh(text)))
-    for pieces in (MIN_PIECES, 500):
+        ratio.learn(text, rng.randint(4, 500), round(1.5 * weigh(text)))
+    for pieces in (4, 500):
         assert times(ratio, ENGLISH, pieces) == pytest.approx(1.5, rel=0.02)
 
 
@@ -105,10 +106,10 @@ def test_one_telling_is_one_sample_however_large_it_is(length: int) -> None:
     ratio.learn(counts(ENGLISH * length), 0, 10**9)
     for _ in range(5):
         ratio.learn(counts(ENGLISH), 0, round(weigh(counts(ENGLISH))))
-    assert times(ratio, ENGLISH) < 1 + MOST / 40
+    assert times(ratio, ENGLISH) < 1 + 8 / 40
 
 
-@pytest.mark.parametrize(("told", "most"), [(10**9, MOST), (1, LEAST)])
+@pytest.mark.parametrize(("told", "most"), [(10**9, 8.0), (1, 0.5)])
 def test_no_telling_moves_an_estimate_beyond_its_bounds(told: int, most: float) -> None:
     ratio = TokenRatio()
     for _ in range(2000):
@@ -116,7 +117,29 @@ def test_no_telling_moves_an_estimate_beyond_its_bounds(told: int, most: float) 
             ratio.learn(counts(text), 50, told)
     for text in (ENGLISH, CHINESE, CODE, ENGLISH + CODE):
         for pieces in (0, 4, 10**6):
-            assert min(LEAST, most) * 0.99 <= times(ratio, text, pieces) <= max(MOST, most) * 1.01
+            assert min(0.5, most) * 0.99 <= times(ratio, text, pieces) <= max(8.0, most) * 1.01
+
+
+def test_at_its_bounds_is_what_was_told_beyond_them() -> None:
+    assert times(taught((ENGLISH, 0.1), samples=40), ENGLISH) == pytest.approx(0.5, rel=0.01)
+    assert times(taught((ENGLISH, 20)), ENGLISH) == pytest.approx(8, rel=0.02)
+
+
+def test_sums_of_two_instances_add_up_to_those_of_one_that_had_all_samples() -> None:
+    rng, whole, first, later = random.Random(1), RatioSums(), RatioSums(), RatioSums()
+    for number in range(30):
+        share = rng.random()
+        shares, told = [(0, share), (number % 11 + 1, 1 - share)], rng.random()
+        tokens, pieces, *errors = (rng.random() for _ in range(4))
+        for sums in (whole, first if number < 20 else later):
+            sums.add_sample(shares, told)
+            sums.add_pieces(round(100 * tokens), round(100 * pieces))
+            sums.add_errors(*errors)
+            sums.add_room(round(1000 * tokens))
+    first.add(later)
+    assert (first.samples, first.compared) == (30, 30)
+    for name, value in asdict(whole).items():
+        assert getattr(first, name) == pytest.approx(value)
 
 
 def test_a_later_tokenizer_replaces_what_was_learned() -> None:
@@ -138,10 +161,10 @@ def test_any_text_has_a_token_and_no_text_has_none() -> None:
 def test_a_tenant_that_floods_the_ratios_keeps_no_other_s_out() -> None:
     learned = LearnedRatios()
     mine = [learned.open("acme", "openai", f"m{number}") for number in range(8)]
-    for number in range(4 * MAX_RATIOS):
+    for number in range(4 * 1024):
         learned.open("evil", "openai", f"m{number}")
     assert [learned.find("acme", "openai", f"m{number}") for number in range(8)] == mine
-    assert len(learned) <= MAX_RATIOS * 9 // 8
+    assert len(learned) <= 1024 * 9 // 8
 
 
 def test_looking_for_a_ratio_keeps_none() -> None:

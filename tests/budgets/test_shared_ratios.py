@@ -10,7 +10,6 @@ import pytest
 
 from router.budgets.model.prices import LearnedRatios, TextCount
 from router.budgets.model.prices.ratio_sums import (
-    MAX_SHARED,
     RatiosRecord,
     ratios_key,
     read_ratios_record,
@@ -188,11 +187,11 @@ async def test_room_of_which_it_is_not_known_whether_it_is_stored_is_given_once(
 
 async def test_the_document_of_a_tenant_is_bounded(nats_url: str, bucket: Bucket) -> None:
     async with an_instance(nats_url, bucket.name) as one:
-        for number in range(MAX_SHARED + 5):
+        for number in range(37):
             one.learn(DOCUMENTED, times=1, provider=f"p-{number}")
-            await until_stored(bucket, min(number + 1, MAX_SHARED))
+            await until_stored(bucket, min(number + 1, 32))
     names = [ratio.provider_id for ratio in (await read(bucket)).ratios]
-    assert names == [f"p-{number}" for number in range(5, MAX_SHARED + 5)]
+    assert names == [f"p-{number}" for number in range(5, 37)]
 
 
 @pytest.mark.parametrize("change", ["no_record", "other_kinds", "other_sums"])
@@ -215,6 +214,33 @@ async def test_a_document_that_this_version_did_not_write_is_told_and_learned_an
             late.learn(DOCUMENTED * 3, times=19)
             await until_stored(bucket, 19)
     assert lines.of("ratios.unreadable")
+
+
+@pytest.mark.parametrize(
+    ("field", "least", "most"),
+    [
+        *((name, 0, 2**53) for name in ("samples", "compared")),
+        *((name, 0, 1e15) for name in ("tokens", "pieces", "text_error", "piece_error")),
+        ("room", -1e15, 1e15),
+    ],
+)
+def test_a_figure_that_no_router_writes_is_poison(field: str, least: float, most: float) -> None:
+    names = ("samples", "room", "tokens", "pieces", "compared", "text_error", "piece_error")
+    sums = {**dict.fromkeys(names, 0), "products": [], "sums": []}
+
+    def read(value: float) -> RatiosRecord:
+        ratio = {"provider_id": "p" * 128, "model": "m" * 128, "input": sums}
+        record = {"tenant_id": TENANT, "kinds": {}}
+        record["ratios"] = [{**ratio, "output": {**sums, field: value}}]  # type: ignore[assignment]
+        return read_ratios_record(ratios_key(TENANT), msgspec.json.encode(record))
+
+    assert [getattr(read(value).ratios[0].output, field) for value in (least, most)] == [
+        least,
+        most,
+    ]
+    for value in (least - 1, most + 1):
+        with pytest.raises(Poison):
+            read(value)
 
 
 def test_a_document_under_the_key_of_another_tenant_is_poison() -> None:

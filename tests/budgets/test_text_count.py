@@ -6,6 +6,7 @@ import itertools
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,28 @@ def test_each_script_has_its_kind() -> None:
     assert count("你好かな한글") == {"han_kana_hangul": 6}
     assert count("“x”…") == {"word": 1, "letter": 1, "sign": 3}
     assert count("🎉\x00") == {"other": 2}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "kind"),
+    [
+        (0x80, 0x37F, "accented"),
+        (0x380, 0x53F, "greek_cyrillic"),
+        (0x540, 0x7FF, "hebrew_arabic"),
+        (0x800, 0xFFF, "indic_thai"),
+        (0x1000, 0x1FFF, "accented"),
+        (0x2000, 0x2FFF, "sign"),
+        (0x3000, 0xD7FF, "han_kana_hangul"),
+        (0xE000, 0xEFFF, "other"),
+        (0xF000, 0xFFFF, "sign"),
+        (0x10000, 0x10FFFF, "other"),
+    ],
+)
+def test_a_kind_begins_and_ends_where_the_first_byte_of_its_script_does(
+    first: int, last: int, kind: str
+) -> None:
+    for character in (chr(first), chr(last)):
+        assert count(f"a{character}") == {"word": 1, "letter": 1, kind: 1}
 
 
 def test_spaces_count_beyond_the_first_of_several() -> None:

@@ -1,8 +1,17 @@
 """Providers left alone: what results open and close, and what other instances tell."""
 
+import pytest
+
 from router.contracts.decision import Decision
 from router.core.breakers import CLOSED, HALF_OPEN, OPEN
-from router.policies.model import NO_STATES, Averages, Policy, ProviderTracker, RemoteTransition
+from router.policies.model import (
+    NO_STATES,
+    Averages,
+    Policy,
+    ProviderTracker,
+    RemoteTransition,
+    StatesBehindBreakers,
+)
 from tests.support.breakers import SomeProviders, a_guarded_policy
 from tests.support.policy import a_policy, a_provider, a_request, a_rule, decide
 
@@ -29,6 +38,19 @@ def test_a_provider_without_a_breaker_is_never_left_alone() -> None:
     some = SomeProviders(a_policy(a_provider("openai")))
     some.report(100)
     assert (len(some.breakers), some.breakers.find_not_closed("acme")) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("policy", "opened"),
+    [
+        (a_guarded_policy(), [False, False, True, False]),
+        (a_policy(a_provider("openai")), [False] * 4),
+    ],
+)
+def test_the_outcome_that_opens_it_says_so(policy: Policy, opened: list[bool]) -> None:
+    breakers = SomeProviders(policy).breakers
+    failed = {"latency_ms": 1, "cost": 0.0, "status": "error", "error_code": None}
+    assert [breakers.observe("acme", "openai", **failed) for _ in range(4)] == opened  # type: ignore[arg-type]
 
 
 def test_what_says_nothing_changes_nothing() -> None:
@@ -84,6 +106,22 @@ def test_decisions_go_to_the_other_provider_and_to_the_fallback_when_both_are_op
         "circuit_breaker_fallback",
         20,
     )
+
+
+def test_a_decision_is_made_anew_when_the_opening_ends_and_few_of_them_are_kept_until_then() -> (
+    None
+):
+    some, known = providers()
+    some.report(3)
+    states = known.states_of("acme")
+    assert isinstance(states, StatesBehindBreakers)
+    policies = [a_policy(a_provider("openai", priority=60), a_provider("b")) for _ in range(200)]
+    for policy in policies:
+        for _ in range(2):
+            assert decide(policy, states=states, now=0.0)[0] == "b"
+        assert (states.until, id(policy.plan) in states.plans) == (TIMEOUT_S, True)
+    assert len(states.plans) < 100
+    assert decide(policies[-1], states=states, now=TIMEOUT_S)[0] == "openai"
 
 
 def test_half_open_lets_so_many_decisions_through_until_their_deadlines() -> None:

@@ -138,6 +138,13 @@ def test_a_status_class_is_its_hundred(status: object, belongs: bool) -> None:
     assert _is_true({"in": [_var("status"), ["5xx"]]}, status) is belongs
 
 
+@pytest.mark.parametrize("first", range(1, 6))
+def test_there_is_a_class_for_each_hundred_of_statuses(first: int) -> None:
+    for status in (100 * first, f"{first}99"):
+        assert _is_true({"status": [f"{first}xx"]}, status)
+        assert _is_true({"in": [_var("status"), [f"{first}xx"]]}, status)
+
+
 def test_another_status_than_the_class_differs_from_it() -> None:
     assert _is_true({"!=": [_var("status"), "5xx"]}, 404)
     assert not _is_true({"!=": [_var("status"), "5xx"]}, 503)

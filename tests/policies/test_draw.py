@@ -5,10 +5,14 @@ import subprocess
 import sys
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 
-from router.policies.model.policy import DRAW_RANGE, cumulative_weights, weighted_hash
+from router.policies.model import PROBE
+from router.policies.model.measurements import LearnedFigures
+from router.policies.model.policy import DRAW_RANGE, EXPLORE, cumulative_weights, weighted_hash
 from tests.support.policy import a_policy, a_provider, a_request, decide
 
 # two degrees of freedom, one chance in a thousand; the keys are fixed, so this never flickers
@@ -38,6 +42,26 @@ def test_bounds_cut_the_line_exactly() -> None:
 def test_a_point_never_changes() -> None:
     assert weighted_hash(1, "acme", "r-1") == weighted_hash(1, "acme", "r-1")
     assert f"{weighted_hash(7, 'acme', 'r-1'):016x}" == "b4876335b629aafe"
+
+
+def test_whom_a_strategy_draws_never_changes() -> None:
+    """Instances of several versions decide alike; in capitals: to explore, or as a probe."""
+    figures = {name: LearnedFigures(score=float(n)) for n, name in enumerate("abcd")}
+    failing = {name: LearnedFigures(is_failing=True, probe_share=0.3) for name in "abc"}
+    policy = a_policy(
+        *(a_provider(name, 25) for name in "abcd"),
+        strategy={"type": "least_latency", "explore": 0.3},
+    )
+
+    def draw(known: Mapping[str, LearnedFigures], *, pushes: bool) -> str:
+        requests = (replace(a_request(f"r-{n}"), push_assignment=pushes) for n in range(40))
+        drawn = (decide(policy, request, figures=known)[:2] for request in requests)
+        return "".join(
+            name.upper() if reason in (EXPLORE, PROBE) else name for name, reason in drawn
+        )
+
+    assert draw(figures, pushes=False) == "DDAbBaabAaDaDabbaaaaacaabBaBBacaBBabCaDa"
+    assert draw(failing, pushes=True) == "CAdAddddBddddAddddCddddddBddddddCddddBdA"
 
 
 def test_version_tenant_and_key_each_move_the_point() -> None:

@@ -10,17 +10,12 @@ from router.contracts.decision import Decision, Refusal, RouteRequest
 from router.contracts.failure_class import FailureClass
 from router.policies.model import Averages, ProviderTracker, evaluate
 from router.policies.model.measurements import ErrorCounts, Measurements
-from router.policies.model.measurements.measured_provider import (
-    OVERDUE_REQUESTS,
-    OVERDUE_S,
-    PROBE_S,
-    PROBE_SHARE,
-)
 from tests.policies.test_choices import NAMES, Trouble, share
 from tests.support.breakers import SomeProviders
 from tests.support.measurements import TENANT, Simulation, SomeMeasurements
 from tests.support.policy import a_policy, a_provider
 
+PROBE_SHARE = 1 / 75  # as the page says, and the figures of the tests below
 RATE = 25.0  # requests a second of one instance
 COSTS = {"a": 0.001, "b": 0.002, "c": 0.003, "d": 0.004}
 FOUR = tuple(a_provider(name, 25, expected_cost=COSTS[name]) for name in NAMES)
@@ -71,6 +66,10 @@ def test_one_success_between_failures_is_no_recovery() -> None:
     some.report()
     assert not some.figures().is_failing
     assert some.figures().recent_success_rate is None  # too few since it has recovered
+    some.report(times=5, ok=False)
+    assert not some.figures().is_failing
+    some.report(ok=False)
+    assert some.figures().is_failing
 
 
 def test_few_results_or_some_failures_make_none_failing() -> None:
@@ -89,21 +88,22 @@ def test_a_probe_is_due_a_second_after_the_last_one_and_overdue_after_a_minute_o
     assert some.figures().probe_share == PROBE_SHARE
     some.on_probe(TENANT, "a")
     assert some.figures_of(TENANT)["a"].probe_share == 0
-    some.clock.at += PROBE_S
-    assert some.figures_of(TENANT)["a"].probe_share == PROBE_SHARE
-    some.clock.at += OVERDUE_S
-    assert some.figures_of(TENANT)["a"].probe_share == 1
+    for at, due in ((0.99, 0), (1, PROBE_SHARE), (59.9, PROBE_SHARE), (60, 1)):
+        some.clock.at = at
+        assert some.figures_of(TENANT)["a"].probe_share == due
+    some.report()
+    assert some.figures_of(TENANT)["a"].probe_share == 0.1  # after the first success
 
 
 def test_a_probe_is_overdue_after_as_many_requests_without_one_as_chance_rarely_takes() -> None:
     some = SomeMeasurements()
     some.report(times=20, ok=False)
-    for number in range(OVERDUE_REQUESTS):
+    for number in range(110):
         assert some.figures().probe_share == PROBE_SHARE
         some.on_assigned(TENANT, "b", f"b-{number}")
     assert some.figures_of(TENANT)["a"].probe_share == 1
     some.on_probe(TENANT, "a")
-    some.clock.at += PROBE_S
+    some.clock.at += 1
     assert some.figures_of(TENANT)["a"].probe_share == PROBE_SHARE
 
 
@@ -112,7 +112,7 @@ def test_several_that_fail_are_overdue_in_turn() -> None:
     some = SomeMeasurements()
     for name in ("a", "c"):
         some.report(name, times=20, ok=False)
-    for number in range(2 * OVERDUE_REQUESTS - 1):
+    for number in range(219):
         some.on_assigned(TENANT, "b", f"b-{number}")
     assert some.figures().probe_share == PROBE_SHARE
     some.on_assigned(TENANT, "b", "b-last")

@@ -4,7 +4,6 @@ import pytest
 
 from router.contracts.failure_class import FailureClass
 from router.policies.model.measurements import (
-    MIN_SAMPLES,
     Measurements,
     find_percentile,
     measured_tenant,
@@ -15,10 +14,10 @@ from tests.support.measurements import TENANT, SomeMeasurements
 
 def test_nothing_is_said_before_the_minimum_of_samples() -> None:
     some = SomeMeasurements()
-    some.report(times=MIN_SAMPLES - 1)
+    some.report(times=4)
     before = some.figures()
     assert (before.samples, before.score, before.cost, before.p95_latency_ms) == (
-        MIN_SAMPLES - 1,
+        4,
         None,
         None,
         None,
@@ -45,14 +44,17 @@ def test_a_provider_that_is_dropped_fails_no_more() -> None:
     assert (dict(figures), figures.failing, figures.choices, figures.sound) == ({}, set(), {}, {})
 
 
-def test_a_peak_counts_at_once_and_a_lower_latency_little_by_little() -> None:
+@pytest.mark.parametrize("usual_ms", [0.2, 100])
+def test_a_peak_counts_at_once_and_a_lower_latency_little_by_little(usual_ms: float) -> None:
     some = SomeMeasurements()
-    some.report(times=9, latency_ms=100)
-    some.report(latency_ms=500)
-    assert some.figures().latency_ms == 500
-    some.clock.at += 1.0
-    some.report(latency_ms=100)
-    assert some.figures().latency_ms == pytest.approx(460)
+    some.report(times=9, latency_ms=usual_ms)
+    some.report(latency_ms=5 * usual_ms)
+    assert some.figures().latency_ms == 5 * usual_ms
+    for seconds, left in ((0, 0.9), (2.5, 0.8), (60, 0.7)):
+        before = (some.figures().latency_ms or 0) - usual_ms
+        some.clock.at += seconds
+        some.report(latency_ms=usual_ms)
+        assert some.figures().latency_ms == pytest.approx(usual_ms + left * before)
 
 
 def test_one_wrong_figure_is_clipped() -> None:
@@ -61,6 +63,8 @@ def test_one_wrong_figure_is_clipped() -> None:
     some.report(latency_ms=1e18, cost=1e300)
     known = some.figures()
     assert (known.latency_ms, known.cost) == (1000, pytest.approx(1.9))
+    some.report("b", 5, latency_ms=1e18, cost=1e300)
+    assert (some.figures("b").latency_ms, some.figures("b").cost) == (3_600_000, 1e9)
 
 
 def test_a_provider_that_fails_fast_has_the_worse_score() -> None:
@@ -71,6 +75,8 @@ def test_a_provider_that_fails_fast_has_the_worse_score() -> None:
     some.report("never", 20, latency_ms=1, ok=False)
     known = {name: some.figures(name).score or 0.0 for name in ("slow", "failing", "never")}
     assert known["slow"] < known["failing"] < known["never"]
+    some.report("never", 100, latency_ms=1, ok=False)
+    assert some.figures("never").score == pytest.approx(60_000 / 0.01**2)
 
 
 def test_a_neutral_outcome_ends_its_assignment_and_teaches_nothing() -> None:
@@ -91,13 +97,18 @@ def test_what_is_in_flight_multiplies_the_score_and_ends_with_a_result() -> None
     assert some.figures().score == pytest.approx(300)
 
 
-def test_a_result_that_never_comes_expires() -> None:
+@pytest.mark.parametrize(
+    ("looks", "in_flight"),
+    [([119.9], 1), ([120], 0), ([60, 119.9], 1), ([60, 120], 0), ([59.9, 119.8], 1)],
+)
+def test_a_result_that_never_comes_expires_after_one_to_two_minutes(
+    looks: list[float], in_flight: int
+) -> None:
     some = SomeMeasurements()
     some.on_assigned(TENANT, "a", "r-1")
-    some.clock.at += 61
-    assert some.figures().in_flight == 1
-    some.clock.at += 61
-    assert some.figures().in_flight == 0
+    for some.clock.at in looks:
+        found = some.figures().in_flight
+    assert found == in_flight
 
 
 def test_what_is_in_flight_is_bounded_for_a_tenant_and_every_provider_keeps_a_few(
@@ -133,11 +144,32 @@ def test_a_score_fades_when_its_provider_is_silent_and_the_last_minutes_are_forg
     assert (later.recent_success_rate, later.p95_latency_ms, later.cost) == (None, None, first.cost)
 
 
+def test_half_and_a_twentieth_of_the_results_are_slower_than_the_percentiles() -> None:
+    some = SomeMeasurements()
+    for number in range(100):
+        some.report(latency_ms=100 if number < 51 else 1000 if number < 96 else 9000)
+    known = some.figures()
+    assert (known.p50_latency_ms, known.p95_latency_ms) == (
+        pytest.approx(100, rel=0.05),
+        pytest.approx(1000, rel=0.05),
+    )
+
+
+def test_a_score_fades_in_proportion_to_a_silence_of_more_than_a_minute() -> None:
+    some = SomeMeasurements()
+    some.report(times=5, latency_ms=100)
+    for silent_s, score in ((60, 100), (120, 50), (600, 10)):
+        some.clock.at = silent_s
+        assert some.figures().score == pytest.approx(score)
+
+
 def test_the_pair_longest_without_an_outcome_goes_first() -> None:
     some = SomeMeasurements(limit=2)
     for provider in ("a", "b", "a", "c"):
         some.report(provider)
-    assert sorted(some.figures_of(TENANT)) == ["a", "c"]
+        some.figures(provider)
+    assert sorted(some.figures_of(TENANT)) == sorted(some.errors_of(TENANT)) == ["a", "c"]
+    assert sorted(some._tenants[TENANT]._elsewhere) == ["a", "c"]
 
 
 def test_a_tenant_that_no_reader_asks_for_keeps_no_names_of_forgotten_providers() -> None:
@@ -215,6 +247,18 @@ def test_what_another_instance_had_in_flight_is_forgotten_with_it() -> None:
     assert other.figures().in_flight == 0
     other.keep_others({})
     assert other.figures().chosen == 0
+
+
+def test_the_minutes_of_another_instance_are_forgotten_with_their_time() -> None:
+    one = SomeMeasurements()
+    other = SomeMeasurements(one.clock)
+    for number in range(2):
+        one.clock.at = 60 * number
+        one.on_assigned(TENANT, "a", f"r-{number}")
+    share(one, other)
+    for seconds, chosen in ((59, 2), (60, 1), (119, 1), (120, 0)):
+        one.clock.at = 60 + seconds
+        assert other.figures().chosen == chosen
 
 
 def test_what_has_changed_is_made_into_figures_by_the_next_reader() -> None:

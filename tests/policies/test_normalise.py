@@ -26,6 +26,7 @@ def test_a_map_of_weights(weights: dict[str, float]) -> None:
         (p.name, p.weight) for p in parse_policy(document, "acme", "default").policy.providers
     ] == [("a", 70), ("b", 30)]
     assert _warned(document) == ["weights"]
+    assert a_policy(providers=None, weights={"only": 1}).providers[0].weight == 100
 
 
 def test_a_map_of_weights_beside_a_list_of_names_weighs_them() -> None:
@@ -53,6 +54,8 @@ def test_names_are_an_order_of_preference() -> None:
     policy = parse_policy(document, "acme", "default").policy
     assert [(p.name, p.priority) for p in policy.providers] == [("first", 100), ("second", 99)]
     assert decide(policy) == ("first", "weighted", 50)
+    many = parse_policy({"providers": [f"p{n}" for n in range(102)]}, "acme", "default").policy
+    assert [p.priority for p in many.providers[-3:]] == [1, 0, 0]
 
 
 def test_providers_with_an_id() -> None:

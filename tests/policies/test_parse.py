@@ -1,5 +1,7 @@
 """The document's table: every key, bound and default, and how a mistake is named."""
 
+from collections.abc import Callable
+
 import pytest
 
 from router.policies.model import PolicyError, load_policy, parse_policy
@@ -90,6 +92,10 @@ def _rule(**fields: object) -> dict[str, object]:
     return a_document(fallbacks=[a_rule("only", {}) | fields])
 
 
+def _strategy(**fields: object) -> dict[str, object]:
+    return a_document(strategy={"type": "cheapest", **fields})
+
+
 def _rate(rate: object, burst: object) -> dict[str, object]:
     return a_document(rate_limit={"requests_per_second": rate, "burst": burst})
 
@@ -98,44 +104,25 @@ def _rate(rate: object, burst: object) -> dict[str, object]:
     ("document", "path"),
     [
         (_one(weight=100.5), "providers[0].weight"),
-        (_one(weight=-1), "providers[0].weight"),
         (_one(weight=True), "providers[0].weight"),
         (_one(weight=float("nan")), "providers[0].weight"),
-        (_one(priority=101), "providers[0].priority"),
         (_one(priority=1.5), "providers[0].priority"),
-        (_one(expected_latency_ms=-1), "providers[0].expected_latency_ms"),
         (_one(expected_cost=float("inf")), "providers[0].expected_cost"),
         (_one(enabled=1), "providers[0].enabled"),
         (_one(name="a b"), "providers[0].name"),
         (_one(name=None), "providers[0].name"),
         (_one(weight=None), "providers[0].weight"),
-        (_rule(retry=11), "fallbacks[0].retry"),
         (_rule(backoff="soon"), "fallbacks[0].backoff"),
         (_rule(to=None), "fallbacks[0].to"),
         (_rule(when=None), "fallbacks[0].when"),
-        (_breaker(failure_threshold=0), "circuit_breaker.failure_threshold"),
-        (_breaker(failure_threshold=101), "circuit_breaker.failure_threshold"),
-        (_breaker(success_threshold=11), "circuit_breaker.success_threshold"),
-        (_breaker(timeout_ms=999), "circuit_breaker.timeout_ms"),
-        (_breaker(timeout_ms=300_001), "circuit_breaker.timeout_ms"),
-        (_breaker(half_open_max_calls=0), "circuit_breaker.half_open_max_calls"),
-        (_breaker(error_rate_threshold=1.1), "circuit_breaker.error_rate_threshold"),
-        (_breaker(error_rate_window_seconds=3601), "circuit_breaker.error_rate_window_seconds"),
-        (_breaker(minimum_calls=0), "circuit_breaker.minimum_calls"),
-        (_rate(0, 1), "rate_limit.requests_per_second"),
         (a_document(priority="urgent"), "priority"),
         (a_document(priority=1), "priority"),
-        (_rate(1, 1_000_001), "rate_limit.burst"),
         (_rate(None, 1), "rate_limit.requests_per_second"),
-        (a_document(timeout_ms=0), "timeout_ms"),
-        (a_document(timeout_ms=300_001), "timeout_ms"),
         (a_document(sticky={"ttl": "10 m"}), "sticky.ttl"),
         (a_document(sticky={"ttl": "0s"}), "sticky.ttl"),
         (a_document(sticky={"ttl": "9" * 5000 + "h"}), "sticky.ttl"),
         (a_document(pre=[{"id": "a.b"}]), "pre[0].id"),
         (a_document(pre=[{"id": "a", "mode": "block"}]), "pre[0].mode"),
-        (a_document(pre=[{"id": "a", "timeout_ms": 9}]), "pre[0].timeout_ms"),
-        (a_document(post=[{"id": "a", "retry": 4}]), "post[0].retry"),
         (a_document(validators=[{"id": "a", "on_fail": "explode"}]), "validators[0].on_fail"),
         (a_document(validators=[{"id": "a", "config": []}]), "validators[0].config"),
         (a_document(parallel="yes"), "parallel"),
@@ -161,43 +148,43 @@ def test_a_mistake_is_named_by_its_path(document: object, path: str) -> None:
     assert path in [where for where, _ in errors_of(document)]
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        a_document(timeout_ms=1),
-        a_document(timeout_ms=300_000),
-        _rate(1, 1),
-        _rate(1_000_000, 1_000_000),
-        _one(weight=0.5, priority=100, expected_latency_ms=0, expected_cost=0),
-        _rule(retry=0),
-        _rule(retry=10),
-        *(
-            _breaker(**{key: bound})
-            for key, bounds in {
-                "failure_threshold": (1, 100),
-                "success_threshold": (1, 10),
-                "timeout_ms": (1_000, 300_000),
-                "half_open_max_calls": (1, 100),
-                "error_rate_threshold": (0, 1),
-                "error_rate_window_seconds": (1, 3_600),
-                "minimum_calls": (1, 1_000_000),
-                "latency_threshold_ms": (0, 1e9),
-            }.items()
-            for bound in bounds
-        ),
-        *(
-            a_document(strategy={"type": "cheapest", "within": {key: bound}})
-            for key, bound in (
-                ("p95_latency_ms", 1),
-                ("p95_latency_ms", 1e9),
-                ("success_rate", 0.01),
-                ("success_rate", 1),
-            )
-        ),
-    ],
-)
-def test_the_bounds_themselves_are_legal(document: object) -> None:
-    parse_policy(document, "acme", "default")
+NUMBERS: dict[str, tuple[Callable[[float], object], float, float]] = {
+    "providers[0].weight": (lambda n: _one(weight=n), 0, 100),
+    "providers[0].priority": (lambda n: _one(priority=n), 0, 100),
+    "providers[0].expected_latency_ms": (lambda n: _one(expected_latency_ms=n), 0, 1e9),
+    "providers[0].expected_cost": (lambda n: _one(expected_cost=n), 0, 1e9),
+    "fallbacks[0].retry": (lambda n: _rule(retry=n), 0, 10),
+    "fallbacks[0].backoff": (lambda n: _rule(backoff=[1, n]), 0, 300_000),
+    "timeout_ms": (lambda n: a_document(timeout_ms=n), 1, 300_000),
+    "pre[0].timeout_ms": (lambda n: a_document(pre=[{"id": "a", "timeout_ms": n}]), 10, 60_000),
+    "post[0].retry": (lambda n: a_document(post=[{"id": "a", "retry": n}]), 0, 3),
+    "rate_limit.requests_per_second": (lambda n: _rate(n, 1), 1, 1_000_000),
+    "rate_limit.burst": (lambda n: _rate(1, n), 1, 1_000_000),
+    "sticky.ttl": (lambda n: a_document(sticky={"ttl": f"{n}s"}), 1, 365 * 86_400),
+    "strategy.explore": (lambda n: _strategy(explore=n), 0, 1),
+    "strategy.within.p95_latency_ms": (lambda n: _strategy(within={"p95_latency_ms": n}), 1, 1e9),
+    "strategy.within.success_rate": (lambda n: _strategy(within={"success_rate": n}), 0.01, 1),
+    "circuit_breaker.failure_threshold": (lambda n: _breaker(failure_threshold=n), 1, 100),
+    "circuit_breaker.success_threshold": (lambda n: _breaker(success_threshold=n), 1, 10),
+    "circuit_breaker.timeout_ms": (lambda n: _breaker(timeout_ms=n), 1_000, 300_000),
+    "circuit_breaker.half_open_max_calls": (lambda n: _breaker(half_open_max_calls=n), 1, 100),
+    "circuit_breaker.error_rate_threshold": (lambda n: _breaker(error_rate_threshold=n), 0, 1),
+    "circuit_breaker.error_rate_window_seconds": (
+        lambda n: _breaker(error_rate_window_seconds=n),
+        1,
+        3_600,
+    ),
+    "circuit_breaker.minimum_calls": (lambda n: _breaker(minimum_calls=n), 1, 1_000_000),
+    "circuit_breaker.latency_threshold_ms": (lambda n: _breaker(latency_threshold_ms=n), 0, 1e9),
+}
+
+
+@pytest.mark.parametrize("path", NUMBERS)
+def test_a_number_is_legal_from_bound_to_bound_and_not_beyond(path: str) -> None:
+    make, least, most = NUMBERS[path]
+    assert [path in dict(errors_of(make(number))) for number in (least, most)] == [False, False]
+    beyond = (least - 1 if least != 0.01 else 0.009, most + 1)
+    assert [path in dict(errors_of(make(number))) for number in beyond] == [True, True]
 
 
 def test_a_document_that_is_stored_nowhere_is_version_1() -> None:
@@ -217,6 +204,13 @@ def test_all_mistakes_are_told_at_once() -> None:
         "sticky.ttl",
         "surprise",
     ]
+
+
+def test_of_more_than_twenty_mistakes_the_others_are_counted() -> None:
+    for mistakes, last in ((20, "providers[19].weight"), (22, "…")):
+        found = errors_of(a_document(*(a_provider(f"p{n}", 140) for n in range(mistakes))))
+        assert (len(found), found[-1][0]) == (min(mistakes, 21), last)
+    assert found[-1][1] == "2 more problems"
 
 
 def test_null_means_absent() -> None:

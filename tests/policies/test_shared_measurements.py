@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from router.contracts.stored_record import record_bytes
@@ -14,6 +15,7 @@ from router.delivery.wire.connection import Connection
 from router.policies.model import Policy
 from router.policies.model.measurements.values import (
     FiguresRecord,
+    MinuteRecord,
     figures_key,
     read_figures_record,
 )
@@ -106,8 +108,46 @@ async def test_without_a_bucket_an_instance_learns_alone(nats_url: str) -> None:
         assert samples(alone) == 9
 
 
+@pytest.mark.parametrize(
+    ("field", "most"),
+    [
+        *((name, 2**53) for name in ("stamp_ms", "silent_ms", "samples", "in_flight", "streak")),
+        *((name, 1e12) for name in ("latency_ms", "cost")),
+        ("success_rate", 1),
+    ],
+)
+def test_a_figure_that_no_router_writes_is_poison(field: str, most: float) -> None:
+    some = SomeMeasurements()
+    some.report("a")
+    record = msgspec.json.decode(record_bytes(some.build_record(TENANT, "n", "one")))
+
+    def read(value: float) -> FiguresRecord:
+        record["providers"]["a"][field] = value
+        return read_figures_record(figures_key(TENANT, "one"), msgspec.json.encode(record))
+
+    assert [getattr(read(value).providers["a"], field) for value in (0, most)] == [0, most]
+    for value in (-1, most + 1):
+        with pytest.raises(Poison):
+            read(value)
+
+
+def test_what_is_left_out_of_a_record_counts_nothing() -> None:
+    some = SomeMeasurements()
+    some.report("a")
+    record = msgspec.json.decode(record_bytes(some.build_record(TENANT, "n", "one")))
+    figures = record["providers"]["a"]
+    del figures["is_failing"], figures["streak"], figures["finished"]
+    figures["minutes"] = [{}, {}]
+    found = read_figures_record(figures_key(TENANT, "one"), msgspec.json.encode(record))
+    one = found.providers["a"]
+    assert (one.is_failing, one.streak, one.finished) == (False, 0, ())
+    assert one.minutes[0] == MinuteRecord(0, 0, 0, 0, 0, 0, 0, {})
+
+
 def test_a_record_under_the_key_of_another_tenant_is_poison() -> None:
-    data = record_bytes(FiguresRecord(tenant_id=TENANT, node="n", life="one", providers={}))
+    some = SomeMeasurements()
+    some.report("p" * 128)  # the longest name that a policy may have
+    data = record_bytes(some.build_record(TENANT, "n", "one"))
     assert read_figures_record(figures_key(TENANT, "one"), data).life == "one"
     with pytest.raises(Poison):
         read_figures_record(figures_key("other", "one"), data)

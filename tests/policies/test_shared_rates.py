@@ -3,6 +3,7 @@ and a slice of each is let through.
 """
 
 import asyncio
+import math
 from random import Random
 
 import pytest
@@ -132,6 +133,32 @@ def test_the_bucket_is_asked_ahead_once_less_than_half_of_a_slice_is_left() -> N
     assert (one.tokens, asked) == (3, [3])
     assert rates.allow(policy, "acme", 1000.0) is None
     assert asked == [3]
+
+
+def test_a_slice_doubles_while_it_is_used_up_quickly_and_halves_where_it_was_dropped() -> None:
+    """Up to a tenth of the smaller of rate and burst."""
+    one, now, sizes = RateSlice("acme", "p", RateLimit(100, 50)), 0.0, []
+    for passed in (0, 0.125, 0.25, 0.125, 0.125, 0.125, 1, 1.125, 1.125, 1.125):
+        now += passed
+        held = one.tokens if passed < 1 else 0
+        one.adapt_size(now)
+        one.on_granted(1, now, 0.0)
+        sizes.append(one.size)
+        assert (one.held_until, one.refused_until) == (now + 1, -math.inf)
+        assert one.tokens == held + 1
+    assert sizes == [1, 2, 2, 4, 5, 5, 5, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("rate", "burst", "wait_s", "pause_s"),
+    [(100, 50, 0.5, 0.5), (100, 50, 0.01, 0.02), (1000, 8, 0.001, 0.002)],
+)
+def test_a_bucket_without_a_token_is_not_asked_until_there_is_one_or_for_a_moment(
+    rate: float, burst: int, wait_s: float, pause_s: float
+) -> None:
+    one = RateSlice("acme", "p", RateLimit(rate, burst))
+    one.on_granted(0, 8.0, wait_s)
+    assert (one.refused_until, one.tokens, one.held_until) == (8.0 + pause_s, 0, -math.inf)
 
 
 async def test_operators_hear_why_an_instance_counts_alone_and_it_does_so_for_a_while() -> None:

@@ -10,6 +10,7 @@ def test_a_tenants_own_policy_comes_before_the_shared_one() -> None:
     assert policy_table.find("acme", "default") is own
     assert policy_table.find("other", "default") is shared
     assert policy_table.find("acme", "missing") is None
+    assert (policy_table.has_tenant("acme"), policy_table.has_tenant("other")) == (True, False)
 
 
 def test_a_tenants_own_policy_says_whether_its_requests_go_first_else_the_shared_one() -> None:

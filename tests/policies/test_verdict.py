@@ -1,6 +1,9 @@
 """What follows from the counts of a canary."""
 
+from collections.abc import Sequence
+
 import pytest
+from msgspec.structs import astuple
 
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
 from router.contracts.decision import Decision, Refusal
@@ -18,13 +21,15 @@ from router.policies.model.canaries import (
     parse_span_ms,
 )
 from router.policies.model.canaries.verdict import (
+    BETTER,
+    MUCH_WORSE,
     WORSE,
     Tally,
     compute_evidence,
     is_evident,
     list_findings,
 )
-from router.policies.model.canary import GROUPS
+from router.policies.model.canary import GROUPS, canary_key, read_canary_record
 
 GUARDS = (CanaryGuard("error_rate", 1.2), CanaryGuard("p95_latency", 1.2))
 END_MS = 1000
@@ -119,6 +124,11 @@ def test_the_note_says_which_guard_with_its_figures() -> None:
     assert "p95_latency<=1.2x not broken" in why
 
 
+def test_without_a_success_of_the_control_no_latency_is_compared() -> None:
+    _, why = judge(a_plan(GUARDS[1]), counts_of(control=(90, 90), candidate=(90, 0)), 0)
+    assert why == "p95_latency<=1.2x not broken (candidate 0.00% of 0, control 0.00% of 0)"
+
+
 def test_a_shadow_only_ends_with_its_time() -> None:
     totals = counts_of(control=(1900, 0), candidate=(100, 100))
     assert judge(a_plan(is_shadow=True), totals, 0)[0] is CanaryVerdict.GO_ON
@@ -178,6 +188,22 @@ def test_more_bad_outcomes_speak_more_against_it() -> None:
     worst = Tally(10**6, 10**6), Tally(0, 10**6)
     assert compute_evidence([worst], 1.0, WORSE) > 1e100  # and no overflow
     assert compute_evidence([worst] * 32, 1.0, WORSE, 14.0) == pytest.approx(14.0**32)
+
+
+@pytest.mark.parametrize(("alternatives", "bad"), [(WORSE, 50), (MUCH_WORSE, 50), (BETTER, 200)])
+def test_what_says_nothing_is_worth_1_and_what_says_the_contrary_next_to_nothing(
+    alternatives: Sequence[tuple[float, float]], bad: int
+) -> None:
+    usual = Tally(1000, 10_000)
+    assert compute_evidence([(Tally(0, 0), usual)], 1.0, alternatives) == pytest.approx(1)
+    assert compute_evidence([(Tally(bad, 1000), usual)], 1.0, alternatives) < 0.01
+
+
+def test_what_is_left_out_of_a_record_counts_nothing() -> None:
+    data = b'{"tenant_id":"a","policy_id":"p","version":1,"node":"n","life":"l","groups":{"0":{}}}'
+    totals = add_totals([read_canary_record(canary_key("a", "p", "l"), data)])
+    assert astuple(totals.shadow) == (0,) * 7
+    assert astuple(totals.candidate) == astuple(totals.control) == (0, 0, {})
 
 
 def test_no_group_of_several_decides_alone_for_or_against() -> None:

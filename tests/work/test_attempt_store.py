@@ -131,7 +131,11 @@ def a_record(tenant: str = "acme", **fields: object) -> InvocationRecord:
 
 def an_event(record: InvocationRecord, cost: float = 0.25) -> UsageEvent:
     return make_attempt_event(
-        record, PricedUsage(nanos=round(cost * 1e9)), "success", latency_ms=5, timestamp=1
+        record,
+        PricedUsage(nanos=round(cost * 1e9), estimated=False),
+        "success",
+        latency_ms=5,
+        timestamp=1,
     )
 
 

@@ -45,7 +45,7 @@ async def test_an_attempt_that_cannot_become_its_assignments_bill_is_billed_by_i
     parts = SimpleNamespace(
         store=store, claims=SimpleNamespace(take_over=take_over), clock=lambda: 0.0
     )
-    priced = SimpleNamespace(conclude=lambda *_, **__: PricedUsage(nanos=1))
+    priced = SimpleNamespace(conclude=lambda *_, **__: PricedUsage(nanos=1, estimated=False))
     bill = InvocationBill(REQUEST, "provider.invoke", cast("Any", parts))
     bill._attempt = OpenAttempt(
         RECORD,

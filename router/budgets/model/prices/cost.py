@@ -51,7 +51,7 @@ class PricedUsage(Struct, frozen=True, kw_only=True):
     cached_tokens: int | None = None
     output_tokens: int | None = None
     price: str | None = None
-    estimated: bool = False
+    estimated: bool
     told_nanos: int | None = None
 
     @property

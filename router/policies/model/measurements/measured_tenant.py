@@ -80,6 +80,14 @@ class MeasuredTenant:
             or sum(measured.in_flight for measured in self.providers.values()) < MAX_IN_FLIGHT
         )
 
+    def forget(self, name: str) -> None:
+        """Drop all that is known of a provider."""
+        del self.providers[name]
+        self.figures.drop(name)
+        for known in (self.errors, self.changed, self._elsewhere):
+            known.pop(name, None)
+        self.expire()
+
     def expire(self) -> None:
         """The next reader makes all figures anew."""
         self._until = -inf
@@ -108,7 +116,7 @@ class MeasuredTenant:
             self._show(name, self.figures[name], at)
 
     def _show(self, name: str, before: LearnedFigures, now: float) -> None:
-        provider, (samples, in_flight) = self.providers[name], self._elsewhere.get(name, (0, 0))
+        provider, (samples, in_flight) = self.providers[name], self._elsewhere[name]
         samples, in_flight, moving = (
             samples + provider.samples,
             in_flight + provider.in_flight,

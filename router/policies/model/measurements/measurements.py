@@ -185,11 +185,7 @@ class Measurements:
     def _forget(self, pair: tuple[str, str]) -> None:
         tenant_id, provider_id = pair
         tenant = self._tenants[tenant_id]
-        del tenant.providers[provider_id]
-        tenant.figures.drop(provider_id)
-        tenant.errors.pop(provider_id, None)
-        tenant.changed.pop(provider_id, None)
-        tenant.expire()
+        tenant.forget(provider_id)
         if not tenant.providers:
             del self._tenants[tenant_id]
             self._changed.pop(tenant_id, None)

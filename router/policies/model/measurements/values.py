@@ -44,10 +44,10 @@ class ErrorCounts(Struct, frozen=True, gc=False):
     (`contracts.failure_class`). No decision looks at them.
     """
 
-    provider: int = 0
-    request: int = 0
-    rate_limit: int = 0
-    cancelled: int = 0
+    provider: int
+    request: int
+    rate_limit: int
+    cancelled: int
 
 
 NO_FIGURES: Mapping[str, LearnedFigures] = MappingProxyType({})
