@@ -551,7 +551,7 @@ def test_alike_requests_without_an_id_get_an_answer_each_of_those_that_were_give
     assert meeting.told == [("a", b"yes"), ("b", b"yes")]
 
 
-def test_nobody_else_s_answer_takes_the_place_of_one_that_was_given_up(meeting: Meeting) -> None:
+def test_no_other_tenant_takes_the_place_of_an_answer_that_was_given_up(meeting: Meeting) -> None:
     """Another tenant may use the same id, without an inbox; or any number of other ones."""
     meeting.rendezvous.keeps_given_up = lambda: True
     meeting.answer(1.0)
