@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from router.budgets.model import Budget, BudgetTable, SliceShort
+from router.budgets.model.reserving import Downgrades
 from router.contracts.decision import Decision
 from router.contracts.money import NANOS
 from tests.support.policy import a_request
@@ -74,3 +75,12 @@ def test_of_too_little_and_of_a_window_that_is_over_nothing_is_reserved(
 
 def test_a_higher_cost_is_believed_at_once() -> None:
     assert reserve(3.0, 0.02, 1) == Decimal(3)
+
+
+def test_a_decision_is_marked_once_for_a_budget_and_stays_as_it_was() -> None:
+    marks, decision = Downgrades(), Decision("openai", "best", 50, 800, 0.01, {"a": "b"})
+    marked = marks.mark(decision, "month")
+    assert marked.metadata == {"a": "b", "downgraded_by": "month"}
+    assert marks.mark(decision, "month") is marked
+    assert marks.mark(decision, "day").metadata["downgraded_by"] == "day"
+    assert decision.metadata == {"a": "b"}

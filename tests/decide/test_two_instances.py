@@ -2,6 +2,7 @@
 docs/reference/contracts.md#instances-differ lists it, and nothing else may.
 """
 
+from math import inf
 from typing import Any
 
 import orjson
@@ -50,6 +51,25 @@ def test_a_session_that_one_instance_knows_has_the_same_provider_and_another_rea
     one, other = _instance(sticky=sticky), _instance(sticky=sticky)
     _ask(one, "r-1", user)
     assert _difference(_ask(one, "r-2", user), _ask(other, "r-2", user)) == {"reason", "priority"}
+
+
+class Sessions(Silent):
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def on_session(self, outcome: str) -> None:
+        self.told.append(outcome)
+
+
+def test_a_session_is_missed_once_then_hit_and_moves_with_its_provider() -> None:
+    meter, states = Sessions(), [NO_STATES]
+    sticky = {"enabled": True, "session_key": "user_id"}
+    table = PolicyTable({("_shared", "default"): a_policy(*HALVES, sticky=sticky)})
+    instance = a_decide_handler(table, meter, states=lambda _: states[-1])
+    chosen = [_ask(instance, name, "u")["provider_id"] for name in ("r-1", "r-2")]
+    states.append({chosen[0]: ProviderState(blocked_until=inf)})
+    assert _ask(instance, "r-3", "u")["provider_id"] != chosen[0]
+    assert (chosen[0], meter.told) == (chosen[1], ["miss", "hit", "moved"])
 
 
 def test_averages_of_one_instance_change_the_expected_figures_alone() -> None:

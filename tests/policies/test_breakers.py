@@ -204,6 +204,14 @@ def test_what_was_told_before_its_policy_came_holds_once_it_is_there() -> None:
     assert known.states_of("acme").get("openai") is not None
 
 
+def test_what_was_told_and_taken_back_before_its_policy_came_does_not_hold() -> None:
+    some, known = providers(a_policy(a_provider("openai")))
+    for until in (8.0, None):
+        some.breakers.apply_remote({("acme", "openai"): RemoteTransition(until, 123)})
+    some.replace(a_guarded_policy())
+    assert known.states_of("acme") is NO_STATES
+
+
 def test_an_opening_of_another_instance_is_forgotten_when_its_time_is_over() -> None:
     some, known = providers(a_policy(a_provider("openai")))
     some.breakers.apply_remote({("acme", "openai"): RemoteTransition(8.0, 123)})

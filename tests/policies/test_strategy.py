@@ -13,10 +13,11 @@ from router.policies.model.measurements import LearnedFigures, TenantFigures
 from router.policies.model.policy import (
     DRAW_RANGE,
     REASONS_BY_STRATEGY,
+    RoutingStrategy,
     cumulative_weights,
     weighted_hash,
 )
-from router.policies.model.strategy import WAYS, check_ways, draw_two
+from router.policies.model.strategy import WAYS, check_ways, draw_two, excess_of
 from tests.support.policy import SHUT, a_policy, a_provider, a_request, errors_of
 
 NAMES = ("a", "b", "c", "d")
@@ -218,3 +219,21 @@ def test_a_strategy_that_a_policy_may_name_and_that_chooses_in_no_way_is_an_erro
         check_ways(WAYS, {**REASONS_BY_STRATEGY, "fastest": ("fastest",)})
     with pytest.raises(ValueError, match="cheapest lacks explore, probe"):
         check_ways(WAYS, {**REASONS_BY_STRATEGY, "cheapest": ("cheapest",)})
+
+
+@pytest.mark.parametrize(
+    ("expected_ms", "learned", "excess"),
+    [
+        (None, None, 0.0),
+        (500, None, 0.5),
+        (500, figures(1.0, p95=2000.0), 2.0),
+        (500, figures(1.0, p95=100.0, success=0.19), 5.0),
+    ],
+)
+def test_how_far_the_objectives_are_missed_is_told_by_the_one_that_is_missed_most(
+    expected_ms: float | None, learned: LearnedFigures | None, excess: float
+) -> None:
+    policy = a_policy(a_provider("a", expected_latency_ms=expected_ms), strategy=CHEAP)
+    strategy = RoutingStrategy("cheapest", p95_latency_ms=1000, success_rate=0.95)
+    known = {} if learned is None else {"a": learned}
+    assert excess_of(strategy, policy.providers[0], known) == pytest.approx(excess)

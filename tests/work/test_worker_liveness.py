@@ -120,6 +120,7 @@ def test_who_was_heard_only_once_gives_way_to_a_newcomer_and_who_was_heard_again
     liveness = Liveness(limit=4)
     for name in ("honest", "ghost-1", "ghost-2"):
         liveness.on_heartbeat(a_beat(name, interval_ms=3_600_000), 0)
+    liveness.on_heartbeat(a_beat("ghost-1", interval_ms=3_600_000), PROVEN_S - 0.01)
     liveness.on_heartbeat(a_beat("honest", interval_ms=3_600_000), PROVEN_S)
     assert words(
         liveness.on_heartbeat(a_beat("new-1"), 2), liveness.on_heartbeat(a_beat("new-2"), 2)
