@@ -61,6 +61,7 @@ class TenantQueue(Struct, Generic[T], eq=False):
     weight: int
     served_s: float
     joined: int  # in which order
+    entered: int = 0  # in which order it was put into the round, or beside it, last
     first: deque[QueuedItem[T]] = field(default_factory=deque)
     others: deque[QueuedItem[T]] = field(default_factory=deque)
     count: int = 0
@@ -108,8 +109,10 @@ class FairQueue(Generic[T]):
         self._tenants: dict[str, TenantQueue[T]] = {}
         # of these, those that were not served since they joined, in the order of their coming
         self._newcomers: deque[TenantQueue[T]] = deque()
-        # and all others, a heap: the one that was served the least time first
+        # and all others that wait, a heap: the one that was served the least time first
         self._round: list[tuple[float, int, TenantQueue[T]]] = []
+        # those that wait for nothing and have a debt, likewise; some have come back since
+        self._debts: list[tuple[float, int, TenantQueue[T]]] = []
         self._order = count()
         self._in_row = 0  # newcomers
         self._time = 0.0  # where the round is
@@ -132,9 +135,12 @@ class FairQueue(Generic[T]):
             queue = TenantQueue(tenant, weight, self._time, next(self._order))
             self._tenants[tenant] = queue
             self._newcomers.append(queue)
-        if not queue.count:
+            self._waiting += 1
+        elif not queue.count:
             self._waiting += 1
             queue.served_s = max(queue.served_s, self._time)  # idle time is no credit
+            if queue is not self._served:
+                heappush(self._round, (queue.served_s, queue.entered, queue))
         self._add(queue, QueuedItem(item, size), goes_first=goes_first)
         return True
 
@@ -202,32 +208,19 @@ class FairQueue(Generic[T]):
         self._return_tenant()
         newcomers, entries = self._newcomers, self._round
         place = next((at for at, new in enumerate(newcomers) if is_ready(new.tenant)), None)
-        entry = min(
-            (entry for entry in entries if entry[2].count and is_ready(entry[2].tenant)),
-            default=None,
-        )
+        entry = min((entry for entry in entries if is_ready(entry[2].tenant)), default=None)
         if entry is None and place is None:
             return None
-        if place is not None and (
-            entry is None or self._in_row < NEWCOMERS_IN_ROW or newcomers[place].joined < entry[1]
-        ):
+        if place is not None and (entry is None or self._is_before(newcomers[place], entry)):
             queue = newcomers[place]
             del newcomers[place]
             self._in_row += 1
         else:
             assert entry is not None  # one of both is there  # noqa: S101
-            queue = entry[2]
             entries.remove(entry)
             heapify(entries)
-            self._time, self._in_row = max(self._time, entry[0]), 0
-            self._drop_paid()
+            queue = self._go_to(entry)
         return self._serve(queue)
-
-    def _drop_paid(self) -> None:
-        """Forget those that wait for nothing, and whose debt the round has reached."""
-        entries = self._round
-        while entries and not entries[0][2].count and entries[0][0] <= self._time:
-            del self._tenants[heappop(entries)[2].tenant]
 
     def charge(self, seconds: float) -> None:
         """The item that was taken last has cost so much, in all."""
@@ -242,20 +235,25 @@ class FairQueue(Generic[T]):
 
     def _pop_next(self) -> TenantQueue[T] | None:
         others, newcomers = self._round, self._newcomers
-        while others and (not newcomers or self._in_row >= NEWCOMERS_IN_ROW):
-            at, entered, queue = others[0]
-            is_waiting = queue.count > 0
-            if is_waiting and newcomers and newcomers[0].joined < entered:
-                break
-            heappop(others)
-            if is_waiting:
-                self._time, self._in_row = max(self._time, at), 0
-                return queue
-            del self._tenants[queue.tenant]  # the round has got where its debt ends
-        if not newcomers:
-            return None
-        self._in_row += 1
-        return newcomers.popleft()
+        if newcomers and (not others or self._is_before(newcomers[0], others[0])):
+            self._in_row += 1
+            return newcomers.popleft()
+        return self._go_to(heappop(others)) if others else None
+
+    def _is_before(
+        self, newcomer: TenantQueue[T], other: tuple[float, int, TenantQueue[T]]
+    ) -> bool:
+        return self._in_row < NEWCOMERS_IN_ROW or newcomer.joined < other[1]
+
+    def _go_to(self, entry: tuple[float, int, TenantQueue[T]]) -> TenantQueue[T]:
+        """The round gets to this one: the debts until there are paid."""
+        at, _, queue = entry
+        self._time, self._in_row = max(self._time, at), 0
+        while self._debts and self._debts[0][0] <= self._time:
+            _, entered, idle = heappop(self._debts)
+            if entered == idle.entered and not idle.count and idle is not queue:
+                del self._tenants[idle.tenant]
+        return queue
 
     def _serve(self, queue: TenantQueue[T]) -> T:
         queued = queue.pop()
@@ -276,7 +274,9 @@ class FairQueue(Generic[T]):
             self._forget()
             return
         if queue.count or len(self._tenants) - self._waiting <= self._places:
-            heappush(self._round, (queue.served_s, next(self._order), queue))
+            queue.entered = next(self._order)
+            place = self._round if queue.count else self._debts
+            heappush(place, (queue.served_s, queue.entered, queue))
         else:
             del self._tenants[queue.tenant]
 
@@ -285,5 +285,6 @@ class FairQueue(Generic[T]):
         self._tenants.clear()
         self._newcomers.clear()
         self._round.clear()
+        self._debts.clear()
         self._time = 0.0
         self._in_row = 0

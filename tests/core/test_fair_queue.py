@@ -1,6 +1,7 @@
 """Who is served when, and what one tenant may hold."""
 
 from collections import Counter, deque
+from heapq import heapify, heappop, heappush
 from itertools import cycle, product
 from random import Random
 
@@ -324,19 +325,46 @@ def test_a_large_one_takes_no_place_that_is_too_small_for_it() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_where_all_are_ready_the_order_is_that_of_a_queue_that_asks_none(seed: int) -> None:
     asking, plain, rng = (
-        FairQueue[float](10_000, MANY),
-        FairQueue[float](10_000, MANY),
+        FairQueue[tuple[str, float]](10_000, MANY),
+        FairQueue[tuple[str, float]](10_000, MANY),
         Random(seed),
     )
-    for number in range(200):
-        if number % 10 == 0 or rng.random() < 0.1:
+    for number in range(400):
+        if number % 10 == 0 or rng.random() < 0.5:  # some leave with a debt, and come back
             tenant, cost = rng.choice("abcdefghijkl"), rng.choice([ITEM_S, 0.01, 0.3])
-            for queue in (asking, plain) * 200:
-                queue.put(tenant, cost, 1)
-        taken = plain.take() or 0.0
+            for queue in (asking, plain) * rng.choice([1, 1, 1, 20]):
+                queue.put(tenant, (tenant, cost), 1)
+        taken = plain.take()
         assert asking.take_of(lambda _: True) == taken
-        asking.charge(taken)
-        plain.charge(taken)
+        for queue in (asking, plain):
+            queue.charge(taken[1] if taken is not None else 0.0)
+
+
+def test_one_that_asks_dear_items_one_at_a_time_keeps_its_debt_however_many_come_and_go() -> None:
+    """Of 400 that ask for a millisecond twice a second, one in a hundred would wait for a second if
+    the debt were forgotten whenever no other of the round waits.
+    """
+    queue: FairQueue[tuple[str, float]] = FairQueue(10_000, MANY)
+    now, due = 0.0, [(number / 800, f"quiet-{number}") for number in range(400)] + [(0.0, "dear")]
+    heapify(due)
+    waits: list[float] = []
+    while now < 30.0:
+        while due and due[0][0] <= now:
+            asked_at, tenant = heappop(due)
+            queue.put(tenant, (tenant, asked_at), 1)
+            if tenant != "dear":
+                heappush(due, (asked_at + 0.5, tenant))
+        if (item := queue.take()) is None:
+            now = due[0][0]
+            continue
+        tenant, asked_at = item
+        cost = 0.4 if tenant == "dear" else 0.001
+        waits.append(now - asked_at)
+        now += cost
+        queue.charge(cost)
+        if tenant == "dear":
+            heappush(due, (now, tenant))
+    assert sorted(waits)[len(waits) * 99 // 100] < 0.6
 
 
 Put = tuple[str, int, bool]
