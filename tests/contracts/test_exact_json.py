@@ -142,3 +142,9 @@ def test_times_and_ids_are_no_long_numbers() -> None:
     assert not may_lose_digits(
         b'{"ms":1700000000123,"share":0.25,"at":"2026-11-29T01:02:03.123456Z"}'
     )
+
+
+@pytest.mark.parametrize("text", [b"[]", b"null", b'[["a",1]]'])
+def test_a_written_object_is_one(text: bytes) -> None:
+    with pytest.raises(TypeError):
+        WrittenObject(text)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.contracts import header_rules
+from router.contracts.extract import extract_request_ids
 from router.contracts.header_rules import RULES, control_violations, describe, find_rule, violations
 from router.contracts.headers import (
     CONTRACT_HEADERS,
@@ -165,3 +166,10 @@ def test_headers_that_seem_to_keep_all_rules_keep_them(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(header_rules, "_are_plain", lambda *_: False)
         assert quick == violations(headers, tenant)
+
+
+def test_of_a_request_that_is_too_large_the_ids_of_its_headers_are_read_alone() -> None:
+    headers = {"tenant_id": "acme"}
+    body = b'{"request_id":"r-1","payload":"%s"}'
+    assert extract_request_ids(body % b"x", headers) == {"tenant_id": "acme", "request_id": "r-1"}
+    assert extract_request_ids(body % (b"x" * 65_536), headers) == headers

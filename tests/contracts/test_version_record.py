@@ -60,6 +60,17 @@ def test_a_canary_stands_in_a_record_within_its_bounds(plan: CanaryPlan, *, is_l
         assert read_record(msgspec.json.encode(record)) == record
 
 
+@pytest.mark.parametrize("part", ["document", "candidate"])
+def test_an_integer_above_64_bits_stands_in_no_record(part: str) -> None:
+    """It is read, and could never be written again."""
+    plan = replace(PLAN, document={"weight": 0} if part == "candidate" else {})
+    document = {"weight": 0} if part == "document" else {}
+    whole = record_bytes(make_record(document, version=1, author="ann", canary=plan))
+    assert read_record(whole).version == 1
+    with pytest.raises(Poison):
+        read_record(whole.replace(b'"weight":0', b'"weight":%d' % 2**64))
+
+
 def test_a_candidate_of_sixty_four_levels_is_taken_and_a_deeper_one_is_not() -> None:
     for depth, is_legal in ((63, True), (64, False)):
         tower = Raw(b"[" * depth + b"]" * depth)
