@@ -1,9 +1,9 @@
 """How long does an answer take when requests come at a rate, not when the last one is answered?
 
 An open loop at 10, 50 and 80 % of the capacity that the same side has just shown in the same round.
-Latencies count from the time that a request was due; what is answered `overloaded`, because the
-machine became slower than it was when it showed its capacity, is counted apart. Beside it the same router while /metrics is
-read every second, and the bare loop at its own shares.
+Latencies count from the time that a request was due. What is answered `overloaded`, because the
+machine became slower than it was when it showed its capacity, is counted apart. Beside it the same
+router while /metrics is read every second, and the bare loop at its own shares.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A name that an event brought: its length on a page, and what it may not do to a reader's program."""
+"""A name that an event brought: its length on a page, and what it may not do to a program."""
 
 import pytest
 

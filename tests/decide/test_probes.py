@@ -75,4 +75,5 @@ def test_a_strategy_chooses_by_the_figures_of_the_tenant() -> None:
     )
     for number in range(9):
         done = handler(a_message({**a_body(), "request_id": f"r-{number}"}))
-        assert orjson.loads(done.reply.data)["decision"]["provider_id"] == "b"  # type: ignore[union-attr]
+        answer = orjson.loads(done.reply.data)  # type: ignore[union-attr]
+        assert answer["decision"]["provider_id"] == "b"

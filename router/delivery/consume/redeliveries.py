@@ -211,7 +211,7 @@ class RedeliveryTracker:
     def try_begin(
         self, message: Message, record: AttemptRecord, writer: str, then: TriedCallback
     ) -> None:
-        """Count the attempt that is about to begin, by one write; the record has an attempt left."""
+        """Count the attempt that is about to begin, by one write. The record has one left."""
         self._attempt_counter.try_begin(message, record, writer, partial(self._on_tried, then))
 
     def try_failure(self, message: Message, writer: str, then: TriedCallback) -> None:

@@ -47,9 +47,9 @@ MAX_KEPT_BYTES = 4 * 1024 * 1024
 # for so long after an answer, further copies of a request without an id get none
 REPLIED_FOR_S = 2.0
 # Answers that went to the reply subject while passing copies are answered. An instance reads these
-# from a socket that may be seconds behind, and queues them; it reads ahead on another one, and other
-# instances take stored copies. So a request may be decided and given up long before an instance that
-# has its passing copy leaves that to the stored one, which needs no answer any more.
+# from a socket that may be seconds behind, and queues them. It reads ahead on another socket, and
+# other instances take stored copies. So a request may be decided, and its answer given up, long
+# before the instance that has its passing copy leaves that to the stored one.
 KEPT_S = 10.0
 KIB = 1024
 MAX_KEPT_ANSWERS = 16_384  # KiB of them; one that is smaller counts as one
@@ -559,17 +559,15 @@ class ReplyCorrelator:
         answer.unclaimed()
         if not (answer.is_wanted and self.keeps_given_up()):
             return
-        request, until = answer.request, now + KEPT_S
-        alike = self._given_up.get(answer.content_hash, now) if request.msg_id is None else None
-        kept = (*(alike or ())[1 - MOST_ALIKE :], answer.data)
-        self._given_up.put(
-            answer.content_hash,
-            kept,
-            until,
-            now,
-            request.tenant or "",
-            1 + sum(map(len, kept)) // KIB,
-        )
+        request, content_hash = answer.request, answer.content_hash
+        alike = self._given_up.get(content_hash, now) if request.msg_id is None else None
+        self._keep(request, content_hash, (*(alike or ())[1 - MOST_ALIKE :], answer.data), now)
+
+    def _keep(
+        self, request: RequestIdentity, content_hash: int, answers: tuple[bytes, ...], now: float
+    ) -> None:
+        until, weight = now + KEPT_S, 1 + sum(map(len, answers)) // KIB
+        self._given_up.put(content_hash, answers, until, now, request.tenant or "", weight)
         self._given_up_until, self._has_given_up = until, True
 
     def _take_given_up(
@@ -584,9 +582,7 @@ class ReplyCorrelator:
         self._given_up.remove(content_hash)
         answer, *others = kept
         if others:
-            weight = 1 + sum(map(len, others)) // KIB
-            tenant = request.tenant or ""
-            self._given_up.put(content_hash, tuple(others), now + KEPT_S, now, tenant, weight)
+            self._keep(request, content_hash, tuple(others), now)
         if request.msg_id is not None:
             self._note_replied(hash(request.msg_id), request, content_hash, answer, now=now)
         return answer
