@@ -79,6 +79,9 @@ NOTHING: Mapping[str, object] = MappingProxyType({})
 NO_HINTS: Mapping[str, str] = MappingProxyType({})
 MAX_REFERENCE = 4096  # characters of a payload_ref
 MAX_IDEMPOTENCY_KEY = 256  # characters
+# the constraints that the engine reads; any other is only read by a policy's conditions
+CONSTRAINTS = frozenset({"max_latency_ms", "max_cost", "providers", "excluded_providers"})
+MAX_NAMED_PROVIDERS = 64  # in one of the two lists
 ADJUSTMENT_TYPE = "usage.adjustment"  # the event_type of every adjustment, and of nothing else
 # of every attempt of an invocation, and of nothing else
 INVOKED_TYPE, STREAMED_TYPE = "provider.invoke", "provider.invoke.stream"
@@ -108,7 +111,7 @@ class RouteRequest(Struct, frozen=True, kw_only=True, gc=False):
     idempotency_key: str | None = None
     # constraints, metadata, message.metadata, context; the later wins
     context: Mapping[str, object] = NOTHING
-    constraints: Mapping[str, object] = NOTHING  # as given: max_latency_ms, max_cost
+    constraints: Mapping[str, object] = NOTHING  # as given; the engine reads CONSTRAINTS of it
     metadata: Mapping[str, object] = NOTHING
     timestamp_ms: int | None = None
     run_id: str | None = None

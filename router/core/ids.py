@@ -22,6 +22,7 @@ MAX_SUBJECT = 1024  # characters
 OPAQUE_PATTERN = r"[!-~]{1,128}"
 SCOPED_PATTERN = r"[A-Za-z0-9:-][A-Za-z0-9_.:-]{0,127}"
 NAME_PATTERN = r"[A-Za-z0-9_-]{1,64}"
+PROVIDER_PATTERN = r"[A-Za-z0-9_.:-]{1,128}"  # as a policy names it
 
 _SCOPED = re.compile(SCOPED_PATTERN)
 _TOKEN = re.compile(NAME_PATTERN)

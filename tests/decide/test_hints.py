@@ -123,3 +123,20 @@ def test_a_decision_warns_of_a_name_that_looks_like_a_known_one() -> None:
 )
 def test_a_name_is_looked_at_within_bounds(names: list[str], hints: dict[str, str]) -> None:
     assert hints_of(dict.fromkeys(names), {}, {}) == hints
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("provider", "providers"),
+        ("excludedProviders", "excluded_providers"),
+        ("exclude_providers", "excluded_providers"),
+        ("max_latency", None),
+        ("maxCost", "max_cost"),
+        ("region", None),
+    ],
+)
+def test_a_constraint_that_looks_like_one_is_told(written: str, meant: str | None) -> None:
+    asked = read(a_message({**a_body(), "constraints": {written: ["a"]}})).asked
+    hints = {} if meant is None else {f"constraints.{written}": f"constraints.{meant}"}
+    assert asked.hints == hints  # type: ignore[union-attr]

@@ -337,6 +337,44 @@ def test_routing_context_is_merged_and_the_later_wins() -> None:
     assert taken(body).constraints == {"c": 1, "x": 1, "y": 1}
 
 
+@pytest.mark.parametrize("name", ["providers", "excluded_providers"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a",
+        7,
+        {},
+        [],
+        [1],
+        ["a", None],
+        [["a"]],
+        [""],
+        ["a b"],
+        ["a/b"],
+        ["x" * 129],
+        ["é"],
+        ["a"] * 65,
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_list_of_providers_is_one_of_names(name: str, value: object) -> None:
+    fault = refused({**a_body(), "constraints": {"max_cost": 1, name: value}})
+    assert (fault.code, fault.field) == ("SCHEMA_VALIDATION_FAILED", f"constraints.{name}")
+    assert "1..64 names of providers" in fault.message
+
+
+@pytest.mark.parametrize("name", ["providers", "excluded_providers"])
+@pytest.mark.parametrize("value", [["a"], ["_a.b:c-d", "a", "a"], ["x" * 128] * 64, None])
+def test_a_list_of_providers_is_read_as_it_stands(name: str, value: object) -> None:
+    body = {**a_body(), "constraints": {name: value}}
+    assert taken(body).constraints == {name: value}
+
+
+def test_a_list_of_the_context_does_not_narrow() -> None:
+    asked = taken({**a_body(), "context": {"providers": "any"}, "constraints": {"max_cost": 1}})
+    assert (asked.context["providers"], asked.constraints) == ("any", {"max_cost": 1})
+
+
 def test_constraints_alone_are_the_context() -> None:
     assert taken({**a_body(), "constraints": {"max_cost": 1}}).context == {"max_cost": 1}
 

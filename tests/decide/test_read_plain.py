@@ -75,6 +75,18 @@ NAMES = (
     "push_assignment",
 )
 OBJECTS = ("metadata", "context", "constraints")
+OBJECT_VALUES = (
+    '{"a":1,"b":"x"}',
+    '{"b":2}',
+    "{}",
+    "null",
+    '{"max_cost":1,"providers":["a","b.c"]}',
+    '{"excluded_providers":["a"],"providers":null}',
+    '{"providers":[]}',
+    '{"excluded_providers":["a b"]}',
+    '{"providers":"a"}',
+    '{"provider":["a"]}',
+)
 RARE = (
     "idempotency_key",
     "timestamp_ms",
@@ -89,7 +101,7 @@ parts = st.lists(
     st.tuples(st.sampled_from(NAMES), ids | literals)
     | st.tuples(
         st.sampled_from(OBJECTS),
-        st.sampled_from(['{"a":1,"b":"x"}', '{"b":2}', "{}", "null", '{"n":1e3}', "[]"]),
+        st.sampled_from([*OBJECT_VALUES, '{"n":1e3}', "[]"]),
     )
     | st.tuples(st.sampled_from(RARE), ids | literals),
     max_size=4,
@@ -180,7 +192,7 @@ def test_each_value_of_each_field_is_read_alike_in_every_form() -> None:
     both = '{%s,"task":{"type":"chat","payload":"y"},"message":{"message_type":"chat","payload":"x"%s}}'
     read_plainly = 0
     for form, name, value, given_headers in product(
-        (*forms, both), (*NAMES, *OBJECTS), (*VALUES, "{}"), ({}, GOOD_HEADERS)
+        (*forms, both), (*NAMES, *OBJECTS), (*VALUES, *OBJECT_VALUES), ({}, GOOD_HEADERS)
     ):
         for top, inner in ((f',"{name}":{value}', ""), ("", f',"{name}":{value}')):
             read_plainly += agrees(a_message((form % (IDS + top, inner)).encode(), given_headers))
@@ -223,3 +235,20 @@ def test_no_more_bytes_and_no_deeper_nesting_than_the_limits_are_taken() -> None
     assert read_plain(message, len(message.data), 2) is not None
     assert read_plain(message, len(message.data) - 1, 2) is None
     assert read_plain(message, len(message.data), 1) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_plain"),
+    [
+        ({"max_latency_ms": 5, "max_cost": 1}, True),
+        ({"providers": ["a"] * 64, "excluded_providers": ["b"]}, True),
+        ({"providers": ["a"] * 65}, False),
+        ({"region": "eu"}, False),
+    ],
+    ids=["limits", "lists", "a long list", "another name"],
+)
+def test_constraints_that_may_be_wrong_or_misspelt_are_left_to_the_careful_reader(
+    limits: dict[str, object], is_plain: bool
+) -> None:
+    message = a_message({**a_body(), "request_id": "r-1", "constraints": limits})
+    assert agrees(message) is is_plain

@@ -123,6 +123,10 @@ requests = st.builds(
     context=contexts,
     constraints=st.dictionaries(
         st.sampled_from(["max_cost", "max_latency_ms", "other"]), json_values, max_size=2
+    )
+    | st.dictionaries(
+        st.sampled_from(["providers", "excluded_providers"]),
+        json_values | st.lists(st.sampled_from([*NAMES, "x"]), min_size=1, max_size=4),
     ),
     metadata=st.just({"m": 1}),
     push_assignment=st.booleans(),
@@ -311,6 +315,26 @@ def test_a_decision_never_breaks_a_breaker_or_a_switch(policy, request, known, r
         )
         assert provider is None or provider.enabled
         assert state is None or max(state.blocked_until, state.limited_until) <= 1.0
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    policies,
+    requests,
+    st.fixed_dictionaries(
+        {"states": states, "figures": learned, "remembered": names},
+        optional={
+            "previous": st.builds(PreviousAttempt, st.sampled_from(NAMES), st.integers(1, 3))
+        },
+    ),
+)
+def test_a_decision_never_leaves_the_lists_of_the_request(policy, request, known) -> None:
+    answer = evaluate(policy, request, now=1.0, **known)
+    if isinstance(answer, Decision):
+        asked = request.constraints.get("providers")
+        excluded = request.constraints.get("excluded_providers")
+        assert not isinstance(asked, list) or answer.provider_id in asked
+        assert not isinstance(excluded, list) or answer.provider_id not in excluded
 
 
 @settings(max_examples=200, deadline=None)

@@ -10,7 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from router.contracts.codec import BASE64
-from router.contracts.decision import MAX_IDEMPOTENCY_KEY, MAX_REFERENCE, PUSH_VALUES
+from router.contracts.decision import (
+    MAX_IDEMPOTENCY_KEY,
+    MAX_NAMED_PROVIDERS,
+    MAX_REFERENCE,
+    PUSH_VALUES,
+)
 from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
 from router.contracts.shapes.parts import (
     NEVER,
@@ -25,12 +30,19 @@ from router.contracts.shapes.parts import (
     is_present,
     refer,
 )
+from router.core import ids
 
 _WORKFLOW = ("run_id", "flow_id", "step_id")
 _MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
 _TIMESTAMP: Schema = {"type": "integer", "minimum": _MIN_INT64, "maximum": _MAX_INT64}
 _IDEMPOTENCY_KEY: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_IDEMPOTENCY_KEY}
 _REFERENCE: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_REFERENCE}
+_PROVIDER_NAMES: Schema = {
+    "type": ["array", "null"],
+    "minItems": 1,
+    "maxItems": MAX_NAMED_PROVIDERS,
+    "items": {"type": "string", "pattern": f"^{ids.PROVIDER_PATTERN}$"},
+}
 _PUSH_FIELD: Schema = {
     "enum": [None, *PUSH_VALUES, 1, 0],
     "description": "true: an assignment is published for a worker as well",
@@ -74,7 +86,7 @@ def _build_body(limits: ShapeLimits) -> dict[str, Any]:
         "message": {"type": ["object", "null"], "properties": _list_message_fields()},
         "task": {"type": ["object", "null"], "properties": _list_content_fields("type")},
         **_list_content_fields("message_type"),
-        "constraints": add_description(refer("object"), "wishes: max_latency_ms, max_cost"),
+        "constraints": _build_constraints(),
         "metadata": refer("object"),
         "context": add_description(refer("object"), "what a policy's conditions read"),
         "timestamp_ms": {
@@ -102,6 +114,24 @@ def _build_body(limits: ShapeLimits) -> dict[str, Any]:
             _build_content(),
         ],
     )
+
+
+def _build_constraints() -> Schema:
+    fields: dict[str, Schema] = {
+        "max_latency_ms": {"description": "no provider that is known to be slower, milliseconds"},
+        "max_cost": {"description": "no provider that is known to cost more"},
+        "providers": add_description(
+            _PROVIDER_NAMES, f"none but these, 1..{MAX_NAMED_PROVIDERS} names; null is absent"
+        ),
+        "excluded_providers": add_description(
+            _PROVIDER_NAMES, f"none of these, 1..{MAX_NAMED_PROVIDERS} names; null is absent"
+        ),
+    }
+    return {
+        "type": ["object", "null"],
+        "properties": fields,
+        "description": "whom the decision may choose; null is absent",
+    }
 
 
 def _list_message_fields() -> dict[str, Schema]:
@@ -233,7 +263,7 @@ EXAMPLES: tuple[Any, ...] = (
         "request_id": "3f1c0d1e-9d1b-4f5a-8f0e-0a3a5b8f2c11",
         "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
         "task": {"type": "summarise", "payload_ref": "s3://documents/17"},
-        "constraints": {"max_latency_ms": 2000},
+        "constraints": {"max_latency_ms": 2000, "excluded_providers": ["openai"]},
         "metadata": {"source": "batch"},
         "push_assignment": True,
     },

@@ -7,12 +7,15 @@ An empty string is missing for ids and types only. In a flat request both parts 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from router.contracts.codec import BASE64, bytes_of
 from router.contracts.decision import (
+    CONSTRAINTS,
     MAX_IDEMPOTENCY_KEY,
+    MAX_NAMED_PROVIDERS,
     MAX_REFERENCE,
     NOTHING,
     PUSH_VALUES,
@@ -52,6 +55,9 @@ RARE = frozenset(
     {"idempotency_key", "assignment_subject", "payload_ref", "payload_encoding", *_WORKFLOW}
 )
 _INT64 = range(-(2**63), 2**63)
+_PROVIDER = re.compile(ids.PROVIDER_PATTERN)
+_LISTS = ("providers", "excluded_providers")
+_NAMED = f"a list of 1..{MAX_NAMED_PROVIDERS} names of providers"
 
 is_scoped = ids.ScopedNames().__getitem__
 
@@ -212,6 +218,32 @@ def read_object(value: object, place: str) -> Object:
     if type(value) is not dict:
         raise invalid_field(place.removeprefix("message."), place, "an object")
     return value
+
+
+def read_constraints(value: object) -> Object:
+    """What the decision must keep to; a list of providers is one of names."""
+    constraints = read_object(value, "constraints")
+    for name in _LISTS:
+        if not _may_name_providers(constraints.get(name)):
+            raise invalid_field(name, f"constraints.{name}", _NAMED)
+    return constraints
+
+
+def are_usual(constraints: Object) -> bool:
+    """Whether `read_constraints` takes them, and none has a name that a hint may be about."""
+    return CONSTRAINTS.issuperset(constraints) and all(
+        _may_name_providers(constraints.get(name)) for name in _LISTS
+    )
+
+
+def _may_name_providers(value: object) -> bool:
+    if value is None:
+        return True
+    return (
+        type(value) is list
+        and 1 <= len(value) <= MAX_NAMED_PROVIDERS
+        and all(type(name) is str and _PROVIDER.fullmatch(name) for name in value)
+    )
 
 
 def read_policy_id(body: Object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from router.contracts.decision import NO_HINTS
+from router.contracts.decision import CONSTRAINTS, NO_HINTS
 from router.contracts.malformed import Malformed
 from router.decide.model.fields import RARE, Object
 
@@ -105,6 +105,9 @@ def hints_of(body: Object, inner: Object, task: Object) -> Mapping[str, str]:
     parts = [("", body, _KNOWN_AT_TOP), ("task.", task, _KNOWN_IN_TASK)]
     if inner is not body:
         parts.append(("message.", inner, _KNOWN_AT_TOP))
+    constraints = body.get("constraints")
+    if isinstance(constraints, dict):
+        parts.append(("constraints.", constraints, _KNOWN_CONSTRAINTS))
     hints = {
         f"{place}{name}": f"{place}{meant}"
         for place, part, names in parts
@@ -148,3 +151,4 @@ def _index_names(names: Iterable[str]) -> Mapping[str, str]:
 
 _KNOWN_AT_TOP = _index_names(PLAIN | RARE)
 _KNOWN_IN_TASK = _index_names(_KNOWN_OF_TASK)
+_KNOWN_CONSTRAINTS = _index_names(CONSTRAINTS)

@@ -242,11 +242,11 @@ def _build_request(
         return None
     if not (is_id_checked or header_id is None or header_id == key or is_opaque(header_id)):
         return None
-    policy_id = body.policy_id or DEFAULT_POLICY
-    if not is_scoped(policy_id):
+    policy_id, limits = body.policy_id or DEFAULT_POLICY, body.constraints
+    if not is_scoped(policy_id) or (limits and not fields.are_usual(limits)):
         return None
     constraints, metadata, context = merge_routing_context(
-        body.constraints or NOTHING,
+        limits or NOTHING,
         body.metadata or NOTHING,
         inner.metadata or NOTHING,
         body.context or NOTHING,
@@ -349,7 +349,8 @@ def _build_carefully(
         wants_protobuf=headers.get("Accept") == PROTOBUF,
     )
     # last, because a refusal looks for them itself
-    if not is_plain and (hints := hints_of(body, inner, task)):
+    may_be_misspelt = not is_plain or (constraints and not fields.are_usual(constraints))
+    if may_be_misspelt and (hints := hints_of(body, inner, task)):
         rare = {**rare, "hints": hints}
     return replace(request, **rare) if rare else request
 
@@ -407,7 +408,7 @@ def read_routing_context(body: Object, inner: Object) -> tuple[Object, Object, O
     """(constraints, metadata, context): of constraints, metadata, message.metadata and context the
     later wins.
     """
-    constraints = read_object(body.get("constraints"), "constraints")
+    constraints = fields.read_constraints(body.get("constraints"))
     metadata = read_object(body.get("metadata"), "metadata")
     own = read_object(inner.get("metadata"), "message.metadata") if inner is not body else metadata
     context = read_object(body.get("context"), "context")

@@ -62,14 +62,15 @@ from router.policies.model.strategy import (
 #     none is                ── rules ──> fallback 25 | circuit_breaker_fallback 20
 #     else                   ── decision_failed (no_provider_available)
 #
-# A rule's target needs no weight, but like every provider it must be enabled, within the
-# request's limits where its figures are known, and blocked neither by its breaker nor by a rate
-# limit; else the next rule is tried.
+# A rule's target needs no weight, but like every provider it must be enabled, among those that
+# the request may have, within its limits where figures are known, and blocked neither by its
+# breaker nor by a rate limit; else the next rule is tried.
 
 
 CIRCUIT_BREAKER_OPEN = "circuit_breaker_open"
 RATE_LIMITED = "rate_limited"  # the provider limits this tenant
 ALL_PROVIDERS_FAILED = "all_providers_failed"
+NOT_ASKED_FOR, EXCLUDED = "not_asked_for", "excluded"  # by the request's constraints
 _PASSING = frozenset({CIRCUIT_BREAKER_OPEN, RATE_LIMITED})
 _LONGEST_STATUS = 128  # characters in a trace
 
@@ -246,15 +247,17 @@ class Selection(Struct, frozen=True):
         if provider is not None and not provider.enabled:
             return "disabled"
         limits = self.request.constraints
-        if limits and (exceeded := self._find_exceeded_limit(provider, name, limits)):
-            return exceeded
+        if limits and (broken := self._find_broken_constraint(provider, name, limits)):
+            return broken
         if state is None or self.now >= max(state.blocked_until, state.limited_until):
             return None
         return CIRCUIT_BREAKER_OPEN if self.now < state.blocked_until else RATE_LIMITED
 
-    def _find_exceeded_limit(
+    def _find_broken_constraint(
         self, provider: Provider | None, name: str, limits: Mapping[str, object]
     ) -> str | None:
+        if (narrowed := _find_narrowing(name, limits)) is not None:
+            return narrowed
         latency_ms, cost = self._averages(name)
         if latency_ms is None and provider is not None:
             latency_ms = provider.expected_latency_ms
@@ -288,6 +291,16 @@ def is_failure(status: object) -> bool:
             return status >= "400"
         return status not in ("", "ok", "success")
     return isinstance(status, int | float) and not isinstance(status, bool) and status >= 400
+
+
+def _find_narrowing(name: str, limits: Mapping[str, object]) -> str | None:
+    """Why the request itself rules a provider out. The lists are short: a reader has checked
+    them.
+    """
+    asked, excluded = limits.get("providers"), limits.get("excluded_providers")
+    if isinstance(asked, list) and name not in asked:
+        return NOT_ASKED_FOR
+    return EXCLUDED if isinstance(excluded, list) and name in excluded else None
 
 
 def _is_above(figure: float | None, limit: object) -> bool:

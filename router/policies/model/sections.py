@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import orjson
 
+from router.core import ids
 from router.policies.model.conditions import Condition, compile_condition
 from router.policies.model.fields import Fields
 from router.policies.model.policy import (
@@ -27,7 +28,7 @@ from router.policies.model.policy import (
     StickySessions,
 )
 
-NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+NAME = re.compile(ids.PROVIDER_PATTERN)
 TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 DURATION = re.compile(r"[0-9]{1,18}[smh]")
 SESSION_KEY = re.compile(r".{1,256}")
