@@ -17,7 +17,13 @@ from typing import Any
 
 from router.policies.model.fields import Fields, PolicyError, Problems
 from router.policies.model.parse import read_policy
-from router.policies.model.sections import LARGEST_CONFIG, MAX_COUNTS, MOST_PAUSES, YEAR_S
+from router.policies.model.sections import (
+    LARGEST_CONFIG,
+    LARGEST_PARAMETERS,
+    MAX_COUNTS,
+    MOST_PAUSES,
+    YEAR_S,
+)
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "policies.md"
 TABLES = {  # the page's anchor -> where its objects stand in a document
@@ -39,6 +45,7 @@ WORDS = {  # what a reader checks in words of its own: type and bounds
     "tenant_id": "a [scoped id](contracts.md#ids); `_shared` is legal",
     "policy_id": "a [scoped id](contracts.md#ids)",
     "providers.name": "{}, each once",
+    "providers.parameters": f"object, at most {LARGEST_PARAMETERS // 1024} KiB",
     "fallbacks.when": CONDITION,
     "fallbacks.to": "a provider's name",
     "fallbacks.backoff": f"milliseconds 0 … 300 000, or a list of at most {MOST_PAUSES}",
@@ -53,6 +60,7 @@ DEFAULTS = {  # in words, where a reader has none
     "timeout_ms": "none; with extensions `decide.pipeline_timeout_ms` (30 000)",
     "providers.expected_latency_ms": "500 in answers",
     "providers.expected_cost": "0.01 in answers",
+    "providers.model": "none",
     "strategy.explore": "0.01",
     "pre.timeout_ms": "the registry's",
     "pre.retry": "the registry's",

@@ -23,6 +23,7 @@ from router.contracts.codes import read_codes
 from router.contracts.decision import (
     ASSIGNMENT_SKIPPED,
     EXECUTED_EXTENSIONS,
+    OF_CANDIDATE,
     UNKNOWN_FIELD,
     Decision,
     SkippedAssignment,
@@ -178,11 +179,13 @@ def build_decision_object() -> Schema:
             "policy_version": {**_TEXT, "pattern": "^[0-9]+$"},
             "executed_extensions": _TEXT,
             ARM: _TEXT,
+            **dict.fromkeys(sorted(OF_CANDIDATE), _TEXT),
         },
         additionalProperties=_TEXT,
         description=(
             "text by name: policy_id, policy_version, where extensions ran executed_extensions "
-            "(JSON as text), of a canary its arm"
+            "(JSON as text), of a canary its arm, of a candidate that has them model and "
+            "parameters (JSON as text)"
         ),
     )
     reasons = [code.code for code in read_codes().values() if "decision" in code.kinds]

@@ -16,6 +16,8 @@ NO_METADATA: Mapping[str, str] = MappingProxyType({})
 EXECUTED_EXTENSIONS = "executed_extensions"
 # in the metadata of a decision by another policy, because a budget had no room
 DOWNGRADED_BY = "downgraded_by"
+# in that of a candidate that names them: what its provider is asked with, which only a policy says
+OF_CANDIDATE = frozenset({"model", "parameters"})
 
 INVALID_REQUEST = "invalid_request"
 UNAUTHORIZED = "unauthorized"

@@ -33,7 +33,7 @@ from tests.support.pipelines import (
     says,
     statuses,
 )
-from tests.support.policy import a_provider, a_request
+from tests.support.policy import a_policy, a_provider, a_request
 
 
 def a_world() -> FakeExtensions:
@@ -145,6 +145,18 @@ async def test_a_post_processor_sees_the_decision_and_only_adds_text_to_its_meta
     metadata.pop("executed_extensions")
     assert metadata == {"policy_id": "default", "policy_version": "1", "note": "seen"}
     assert piped.request.payload == RawJson.encode({"text": "hi"})
+
+
+@pytest.mark.parametrize("asked", [{}, {"model": "m-1", "parameters": {"stop": []}}], ids=str)
+async def test_no_extension_says_what_a_provider_is_asked_with(asked: dict[str, object]) -> None:
+    lies = {"model": "dearest", "parameters": "{}", "note": "seen"}
+    world = FakeExtensions(before=says("x", model="m-9"), after=says("x", **lies))
+    world.register(before="pre", after="post")
+    policy = a_policy(a_provider("only", **asked), pre=[{"id": "before"}], post=[{"id": "after"}])
+    metadata = decision(await world.run(policy)).metadata
+    assert metadata["note"] == "seen"
+    assert metadata.get("model") == asked.get("model")
+    assert metadata.get("parameters") == ('{"stop":[]}' if asked else None)
 
 
 async def test_a_post_processor_that_adds_what_is_no_text_has_failed() -> None:

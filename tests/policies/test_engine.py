@@ -290,6 +290,17 @@ def test_a_decision_names_its_policy_in_texts() -> None:
     assert decision.metadata == {"policy_id": "p", "policy_version": "12"}  # type: ignore[union-attr]
 
 
+def test_a_decision_names_what_its_provider_is_asked_with_however_it_was_chosen() -> None:
+    asked = {"model": "m-1", "parameters": {"temperature": 0}}
+    rules = [a_rule("a", {"status": "timeout"}), a_rule("unlisted", {"status": "busy"})]
+    policy = a_policy(a_provider("a", **asked), a_provider("b", 0), fallbacks=rules)
+    own = {"policy_id": "default", "policy_version": "1"}
+    for request in (a_request(), a_request(status="timeout"), a_request(limits={"max_cost": 1})):
+        decision = evaluate(policy, request, states={"a": ProviderState(cost=0.5)}, now=0)
+        assert decision.metadata == {**own, "model": "m-1", "parameters": '{"temperature":0}'}  # type: ignore[union-attr]
+    assert evaluate(policy, a_request(status="busy"), now=0).metadata == own  # type: ignore[union-attr]
+
+
 def test_a_decision_with_the_policys_figures_is_one_object_whichever_way_it_was_found() -> None:
     policy = a_policy(A)
     first = evaluate(policy, a_request("r-1"), now=0)

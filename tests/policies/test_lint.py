@@ -34,6 +34,15 @@ def test_a_provider_that_can_never_win() -> None:
     assert [finding.path for finding in findings] == ["providers[1]", "providers[2]"]
 
 
+def test_parameters_that_others_say() -> None:
+    idle = {"stream": True, "model": "m-2", "temperature": 1}
+    findings = lint(a_policy(a_provider("a", model="m-1", parameters=idle), a_provider("b")))
+    assert [(finding.path, finding.severity) for finding in findings] == [
+        ("providers[0].parameters.model", "warning"),
+        ("providers[0].parameters.stream", "warning"),
+    ]
+
+
 def test_a_fallback_that_leads_nowhere() -> None:
     policy = a_policy(
         a_provider("a"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import orjson
 import pytest
 
 from router.policies.model import PolicyError, load_policy, parse_policy
@@ -133,6 +134,15 @@ def _rate(rate: object, burst: object) -> dict[str, object]:
         (a_document(surprise=1), "surprise"),
         (a_document(sticky={"surprise": 1}), "sticky.surprise"),
         (_one(surprise=1), "providers[0].surprise"),
+        (_one(model=""), "providers[0].model"),
+        (_one(model="a b"), "providers[0].model"),
+        (_one(model="x" * 129), "providers[0].model"),
+        (_one(model="é"), "providers[0].model"),
+        (_one(model=["a"]), "providers[0].model"),
+        (_one(parameters="{}"), "providers[0].parameters"),
+        (_one(parameters=[]), "providers[0].parameters"),
+        (_one(parameters={"of": 2**70}), "providers[0].parameters"),
+        (_one(parameters={"of": "x" * 4096}), "providers[0].parameters"),
         (a_document(pre=[{"id": "a", "surprise": 1}]), "pre[0].surprise"),
         (a_document(pre={"id": "a"}), "pre"),
         (a_document(fallbacks=["a"]), "fallbacks[0]"),
@@ -249,3 +259,19 @@ def test_the_shared_tenant_is_one() -> None:
 def test_bytes_that_are_no_json_are_a_policy_error(data: bytes) -> None:
     with pytest.raises(PolicyError, match="is not JSON"):
         load_policy(data, "acme", "default")
+
+
+def test_what_a_provider_is_asked_with_is_text_as_it_will_stand_in_a_decision() -> None:
+    parameters = {"temperature": 0.2, "stop": ["é"], "nested": {"of": None}}
+    policy = a_policy(a_provider("a", model="m-1", parameters=parameters), a_provider("b"))
+    assert policy.providers[0].model == "m-1"
+    assert orjson.loads(policy.providers[0].parameters or "") == parameters
+    assert (policy.providers[1].model, policy.providers[1].parameters) == (None, None)
+
+
+def test_parameters_have_four_kibibytes_at_most() -> None:
+    fits = {"of": "x" * (4096 - len('{"of":""}'))}
+    assert errors_of(_one(parameters=fits)) == []
+    assert errors_of(_one(parameters={"of": fits["of"] + "x"})) == [
+        ("providers[0].parameters", "is larger than 4096 bytes")
+    ]

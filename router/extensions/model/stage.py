@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contracts.content import is_same_payload
-from router.contracts.decision import OVERLOADED, Decision, Refusal, RouteRequest
+from router.contracts.decision import OF_CANDIDATE, OVERLOADED, Decision, Refusal, RouteRequest
 from router.contracts.extension import (
     InvalidExtensionMessage,
     ProcessorAnswer,
@@ -60,7 +60,7 @@ from router.policies.model.policy import ExtensionUse, Policy
 #     a pre-processor    replaces payload, message metadata and message type; what it answers as
 #                        metadata goes into the context
 #     a post-processor   adds to the decision's metadata: all strings, and no key that stands there
-#                        already
+#                        already, or that only a policy says
 #
 # An answer never changes the tenant, the policy, ids, constraints or an assignment's subject. An
 # extension that returns what it was sent has added nothing, also where it wrote the payload anew:
@@ -127,7 +127,7 @@ class PipelineContext:
         for name, value in news.items():
             if not isinstance(value, str):
                 raise InvalidExtensionMessage(f"metadata.{name}: a decision's metadata is all text")
-        return news
+        return {name: text for name, text in news.items() if name not in OF_CANDIDATE}
 
 
 def _find_changes(metadata: Mapping[str, Any], context: Mapping[str, object]) -> dict[str, Any]:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import orjson
+
 from router.policies.model.conditions import OPERATORS, STATUS_CLASS, kind_of
 from router.policies.model.parse import RECOMMENDED, RECOMMENDED_OF_A_KIND, count_by_kind
 from router.policies.model.policy import Policy, PolicyFinding
 
 _Remark = tuple[str, str]  # path, message
+_SAID_ELSEWHERE: Mapping[str, str] = {
+    "model": "`model` beside `parameters` says which one, so this is overwritten",
+    "stream": "each request says whether its answer is streamed, so this is overwritten",
+}
 
 
 def lint(policy: Policy) -> list[PolicyFinding]:
@@ -22,6 +28,7 @@ def lint(policy: Policy) -> list[PolicyFinding]:
 def _warnings(policy: Policy) -> Iterator[_Remark]:
     yield from _idle_providers(policy)
     yield from _unknown_targets(policy)
+    yield from _idle_parameters(policy)
     yield from _big_pipeline(policy)
     for index, rule in enumerate(policy.fallbacks):
         yield from _odd_conditions(rule.when, f"fallbacks[{index}].when")
@@ -53,6 +60,14 @@ def _unknown_targets(policy: Policy) -> Iterator[_Remark]:
             yield f"fallbacks[{index}].to", f"{rule.to} is not among the providers"
         elif not target.enabled:
             yield f"fallbacks[{index}].to", f"{rule.to} is not enabled, so this rule never helps"
+
+
+def _idle_parameters(policy: Policy) -> Iterator[_Remark]:
+    for index, provider in enumerate(policy.providers):
+        parameters = orjson.loads(provider.parameters or "{}")
+        for name, why in _SAID_ELSEWHERE.items():
+            if name in parameters:
+                yield f"providers[{index}].parameters.{name}", why
 
 
 def _big_pipeline(policy: Policy) -> Iterator[_Remark]:

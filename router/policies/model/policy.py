@@ -20,7 +20,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.contracts.canary import CanaryPlan
-from router.contracts.decision import Decision, Refusal
+from router.contracts.decision import OF_CANDIDATE, Decision, Refusal
 from router.policies.model.conditions import Condition
 
 # -- The content of a policy document.
@@ -49,6 +49,8 @@ class Provider(Struct, frozen=True):
     expected_latency_ms: float | None = None
     expected_cost: float | None = None
     enabled: bool = True
+    model: str | None = None  # which of the provider's models is asked
+    parameters: str | None = None  # of the call, a JSON object as text
 
 
 class Fallback(Struct, frozen=True):
@@ -255,8 +257,9 @@ def make_plan(
     by_name = {provider.name: provider for provider in providers}
     names = dict.fromkeys([*by_name, *targets])
     reasons = (*OF_EVERY_POLICY, *REASONS_BY_STRATEGY[usual_reason])
+    named = {name: _name_call(by_name.get(name), metadata) for name in names}
     decisions = {
-        (name, reason): _make_decision(name, reason, by_name.get(name), metadata)
+        (name, reason): _make_decision(name, reason, by_name.get(name), named[name])
         for name, reason in product(names, reasons)
     }
     able = find_able(providers)
@@ -301,6 +304,16 @@ def make_tier(
         (provider.weight for provider in tier),
     )
     return Tier(tuple(usual), cumulative_weights(tuple(weights)), tuple(tier))
+
+
+def _name_call(provider: Provider | None, metadata: Mapping[str, str]) -> Mapping[str, str]:
+    """The metadata of a candidate's decisions: the policy's, and what its provider is asked
+    with.
+    """
+    told = {
+        name: text for name in OF_CANDIDATE if (text := getattr(provider, name, None)) is not None
+    }
+    return {**metadata, **told} if told else metadata
 
 
 def _make_decision(

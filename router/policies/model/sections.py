@@ -29,6 +29,7 @@ from router.policies.model.policy import (
 )
 
 NAME = re.compile(ids.PROVIDER_PATTERN)
+MODEL = re.compile(ids.OPAQUE_PATTERN)
 TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 DURATION = re.compile(r"[0-9]{1,18}[smh]")
 SESSION_KEY = re.compile(r".{1,256}")
@@ -47,6 +48,7 @@ MOST_CONDITIONS = 256  # of all rules and extensions: a request may have to look
 MOST_PAUSES = 10  # of a rule's backoff: it has at most ten retries
 HIGH = "high"
 LARGEST_CONFIG = 64 * 1024  # bytes: each call carries it
+LARGEST_PARAMETERS = 4 * 1024  # bytes: each decision for the provider carries them
 
 
 def read_providers(fields: Fields) -> tuple[Provider, ...]:
@@ -72,9 +74,17 @@ def _provider(fields: Fields) -> Provider:
         expected_latency_ms=fields.number("expected_latency_ms", 0, MOST_FIGURE, None),
         expected_cost=fields.number("expected_cost", 0, MOST_FIGURE, None),
         enabled=fields.flag("enabled", True),
+        model=fields.text("model", MODEL, "") or None,
+        parameters=_parameters(fields),
     )
     fields.close("a provider")
     return provider
+
+
+def _parameters(fields: Fields) -> str | None:
+    """As text: so they stand in a decision's metadata. Absent and `{}` are the same."""
+    parameters, data = _object(fields, "parameters", LARGEST_PARAMETERS)
+    return data.decode() if parameters else None
 
 
 def read_fallbacks(fields: Fields) -> tuple[Fallback, ...]:
@@ -233,7 +243,17 @@ def _extension(fields: Fields, mode_key: str, modes: tuple[str, ...], default: s
 
 
 def _config(fields: Fields) -> Mapping[str, object]:
-    config = fields.free("config")
-    if config and len(orjson.dumps(config)) > LARGEST_CONFIG:
-        fields.refuse("config", f"is larger than {LARGEST_CONFIG} bytes")
-    return config
+    return _object(fields, "config", LARGEST_CONFIG)[0]
+
+
+def _object(fields: Fields, key: str, most: int) -> tuple[Mapping[str, object], bytes]:
+    """A free object and its JSON, which may have so many bytes."""
+    value = fields.free(key)
+    try:
+        data = orjson.dumps(value)
+    except TypeError:
+        fields.refuse(key, "holds what JSON cannot, or an integer of more than 64 bits")
+        return {}, b"{}"
+    if len(data) > most:
+        fields.refuse(key, f"is larger than {most} bytes")
+    return value, data
