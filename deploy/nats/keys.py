@@ -17,7 +17,18 @@ from pathlib import Path
 
 import nkeys
 
-ROLES = ("gateway", "router", "worker", "author", "operator", "console", "lake", "mirror", "system")
+ROLES = (
+    "gateway",
+    "http_gateway",
+    "router",
+    "worker",
+    "author",
+    "operator",
+    "console",
+    "lake",
+    "mirror",
+    "system",
+)
 USER = re.compile(rf"({'|'.join(ROLES)})\.[a-z0-9_]+")
 
 

@@ -140,6 +140,16 @@ PANELS: Mapping[str | None, Mapping[str, Place]] = {
                 "history": "router.budgets.prices.commands:history",
             },
         ),
+        "key": GroupPlace(
+            "API keys of the gateway: made, rotated, revoked.",
+            {
+                "list": "router.gateway.keys.commands:list_",
+                "show": "router.gateway.keys.commands:show",
+                "create": "router.gateway.keys.commands:create",
+                "rotate": "router.gateway.keys.commands:rotate",
+                "revoke": "router.gateway.keys.commands:revoke",
+            },
+        ),
         "extension": GroupPlace(
             "Extensions: registered, listed, switched, called by hand.",
             {

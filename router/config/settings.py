@@ -111,6 +111,8 @@ class BucketsConfig(Group):
     canaries: BucketConfig = BucketConfig(name="ROUTER_CANARIES", ttl_ms=31 * DAY_MS)
     budgets: BucketConfig = BucketConfig(name="ROUTER_BUDGETS", history=64)
     prices: BucketConfig = BucketConfig(name="ROUTER_PRICES", history=64)
+    # of the gateway's clients: hashes
+    keys: BucketConfig = BucketConfig(name="ROUTER_KEYS", history=64)
     # of tenants that invoke
     ratios: BucketConfig = BucketConfig(name="ROUTER_RATIOS", ttl_ms=31 * DAY_MS)
     # past windows, for a look back

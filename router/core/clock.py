@@ -21,8 +21,8 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-# -- Moments as operators write them: `10m`, `2h`, `7d` ago, or an ISO time; and as messages hold
-# them.
+# -- Moments as operators write them: `10m`, `2h`, `7d` ago or ahead, or an ISO time; and as
+# messages hold them.
 
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -30,9 +30,20 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 def read_instant(text: str) -> datetime:
     """The moment, in UTC. Raises ValueError for what is neither."""
+    return _read_moment(text, -1)
+
+
+def read_end(text: str) -> datetime:
+    """The moment ahead, in UTC: `30d` from now, or an ISO time. Raises ValueError for what is
+    neither.
+    """
+    return _read_moment(text, 1)
+
+
+def _read_moment(text: str, direction: int) -> datetime:
     try:
-        if ago := re.fullmatch(r"([0-9]{1,6})([smhd])", text):
-            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        if span := re.fullmatch(r"([0-9]{1,6})([smhd])", text):
+            return datetime.now(UTC) + direction * timedelta(**{_UNITS[span[2]]: int(span[1])})
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):  # 999999d is before the year 1
         raise ValueError(f"{text!r} is neither like 10m, 2h, 7d nor an ISO time") from None

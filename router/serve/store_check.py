@@ -73,6 +73,7 @@ def list_readers(settings: Settings) -> Mapping[str, Read]:
         f"KV_{buckets.extensions.name}": lambda _, data: version_record.read_record(data),
         f"KV_{buckets.budgets.name}": lambda _, data: version_record.read_record(data),
         f"KV_{buckets.prices.name}": lambda _, data: version_record.read_record(data),
+        f"KV_{buckets.keys.name}": lambda _, data: version_record.read_record(data),
         f"KV_{buckets.budgets_spent.name}": _read_spent,
         f"KV_{buckets.assignments_known.name}": _read_known_assignment,
         f"KV_{buckets.invocations.name}": lambda _, data: invocation_record.read_record(data),

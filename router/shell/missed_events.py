@@ -49,7 +49,8 @@ async def record_missed_event(
     """The event of a write whose document stands already, unless it is there, or another write
     came since.
     """
-    changes, write = await audited.store.history(*name), audited.make_event(command, name)
+    changes = await audited.store.history(*name)
+    write = audited.make_event(command, name, changes[-1].document)
     write.after, version = after, after.get("version")
     if _find_version(changes[-1]) == version:
         await _record_change(
@@ -69,8 +70,11 @@ async def watch_deletion(
         yield
     except store.not_found:
         with suppress(store.not_found):
-            write = audited.make_event(audited.deletion, name)
-            await _record_deletion(session, await store.history(*name), write)
+            changes = await store.history(*name)
+            documents = [change.document for change in changes if change.document is not None]
+            last = documents[-1] if documents else None
+            write = audited.make_event(audited.deletion, name, last)
+            await _record_deletion(session, changes, write)
         raise
 
 

@@ -131,6 +131,7 @@ GOOD = frozenset(
         "idle",
         "busy",
         "as declared",
+        "active",
     }
 )
 BAD = frozenset(
@@ -160,6 +161,8 @@ UNSURE = frozenset(
         "drifted",
         "widened",
         "unbatched",
+        "replaced",
+        "expired",
     }
 )
 

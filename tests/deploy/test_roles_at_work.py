@@ -3,6 +3,7 @@ each no more than that.
 """
 
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,13 @@ from nats.aio.client import Client as Nats
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from router import Client
+from router.config.connect import connect_by
+from router.core.clock import now_ms
+from router.delivery.kv.mirror import BucketMirror, skip_seeding
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.shared_info import SharedInfo
+from router.gateway.keys.model.api_key import KeyTable
+from router.gateway.keys.store import FollowedKeys
 from router.lake.commands.ingest import read_source_options
 from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
@@ -20,6 +28,7 @@ from router.lake.source.rows import MESSAGE_SCHEMA
 from router.sdk import StepResult, Worker
 from router.sdk.samples.extensions.pii_guard import pii_guard
 from router.work.commands.workers import make_places
+from tests.support.beside import beside
 from tests.support.cli import call_command_async
 from tests.support.deployed import WITNESS, Deployed
 from tests.support.extension_author import serve_extension
@@ -167,6 +176,47 @@ async def test_a_router_that_takes_the_settlement_over_goes_on_and_nothing_is_re
                     within_s=20,
                     what="the budget counts it",
                 )
+    assert deployed.violations() == before
+
+
+async def test_the_http_gateway_follows_what_it_reads_asks_and_is_refused_nothing(
+    deployed: Deployed,
+) -> None:
+    before = deployed.violations()
+    settings, table = deployed.settings("http_gateway"), KeyTable()
+    buckets = settings.buckets
+    operator = deployed.environ("operator")
+    made = await call_command_async("key", "create", "acme", "--json", environ=operator)
+    assert made.status == 0, made.err
+    router = deployed.settings("router", http__port=0)
+    connection = await connect_by(settings.nats)
+    async with a_router(router) as running, Client(settings.nats) as client:
+        assert await is_ready(running.ready.http)
+        jetstream = JetStream(connection)
+        followed = FollowedKeys(jetstream, buckets.keys.name, table, SharedInfo(jetstream))
+        others = [
+            BucketMirror(jetstream, name, lambda _: None, on_replaced=skip_seeding, again_s=0.1)
+            for name in (buckets.policies.name, buckets.extensions.name)
+        ]
+        await followed.load()
+        async with contextlib.AsyncExitStack() as stack:
+            for following in (followed, *others):
+                await stack.enter_async_context(beside(following.run()))
+            await until(lambda: table.find(made.json["key"], now_ms()), what="the key is known")
+            await until(lambda: all(one.check.ok for one in others), what="all are followed")
+            answer = await client.decide(
+                tenant_id="acme", message_type="chat", payload="hello", timeout=60.0
+            )
+            invoked = await client.invoke(
+                tenant_id="acme", provider_id="none", prompt="hello", timeout=60.0
+            )
+            revoked = await call_command_async(
+                "key", "revoke", made.json["key_id"], environ=operator
+            )
+            assert revoked.status == 0, revoked.err
+            await until(lambda: len(table) == 0, what="the key is refused")
+    await connection.close()
+    assert (answer.error is None or answer.error.code, invoked.status) == (True, "error")
     assert deployed.violations() == before
 
 

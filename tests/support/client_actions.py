@@ -49,13 +49,17 @@ def _consumer(stream: str, **config: object) -> Mapping[str, object]:
 CLIENT_ACTIONS = (
     # requests and answers
     ClientAction(
-        "ask for a decision", "ask", "beamline.router.v1.decide", ("gateway", "operator"), a_body()
+        "ask for a decision",
+        "ask",
+        "beamline.router.v1.decide",
+        ("gateway", "http_gateway", "operator"),
+        a_body(),
     ),
     ClientAction(
         "ask for one by tenant (partitions)",
         "tell",
         "beamline.router.v1.decide.by.acme",
-        ("gateway",),
+        ("gateway", "http_gateway"),
         a_body(),
     ),
     ClientAction(
@@ -82,6 +86,13 @@ CLIENT_ACTIONS = (
         told="_INBOX_gateway.one.x",
     ),
     ClientAction(
+        "listen to the HTTP gateway's inboxes",
+        "listen",
+        "_INBOX_http_gateway.>",
+        ("http_gateway",),
+        told="_INBOX_http_gateway.x",
+    ),
+    ClientAction(
         "listen to all workers' inboxes",
         "listen",
         "_INBOX_worker.>",
@@ -96,13 +107,14 @@ CLIENT_ACTIONS = (
         told="_INBOX_router.x",
     ),
     ClientAction("listen to everything", "listen", ">", (), told="anything"),
+    ClientAction("answer the HTTP gateway unasked", "tell", "_INBOX_http_gateway.x", ("router",)),
     ClientAction("answer a gateway unasked", "tell", "_INBOX_gateway.one.x", ("router",)),
     ClientAction("answer the router unasked", "tell", "_INBOX_router.x", ("router",)),
     ClientAction(
         "invoke a provider through the router",
         "ask",
         "beamline.provider.v1.invoke",
-        ("gateway", "worker", "operator"),
+        ("gateway", "http_gateway", "worker", "operator"),
         {},
     ),
     # extensions
@@ -340,6 +352,21 @@ CLIENT_ACTIONS = (
         "write the bucket of budgets", "tell", "$KV.ROUTER_BUDGETS.scratch", ("operator",)
     ),
     ClientAction("write the bucket of prices", "tell", "$KV.ROUTER_PRICES.scratch", ("operator",)),
+    ClientAction("write the bucket of keys", "tell", "$KV.ROUTER_KEYS.scratch", ("operator",)),
+    ClientAction(
+        "listen to the bucket of keys",
+        "ask",
+        f"{_API}CONSUMER.CREATE.KV_ROUTER_KEYS.spy",
+        ("http_gateway", "operator", "console"),
+        _consumer("KV_ROUTER_KEYS", name="spy"),
+    ),
+    ClientAction(
+        "read the hash of a key",
+        "ask",
+        f"{_API}STREAM.MSG.GET.KV_ROUTER_KEYS",
+        ("http_gateway", "operator", "console"),
+        {"last_by_subj": ">"},
+    ),
     ClientAction(
         "write what is spent of budgets", "tell", "$KV.ROUTER_BUDGETS_SPENT.scratch", ("router",)
     ),
@@ -363,7 +390,7 @@ CLIENT_ACTIONS = (
         "listen to the bucket of policies",
         "ask",
         f"{_API}CONSUMER.CREATE.KV_ROUTER_POLICIES.spy",
-        ("router", "operator", "console"),
+        ("http_gateway", "router", "operator", "console"),
         _consumer("KV_ROUTER_POLICIES", name="spy"),
     ),
     ClientAction("ask a router for its figures", "ask", "$SRV.STATS.router-admin", ("operator",)),

@@ -28,7 +28,10 @@ from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import head_of
 from router.extensions.model.entry import SUBJECT_PREFIXES
 from router.extensions.store import ExtensionStore
+from router.gateway.keys.model.api_key import make_key
+from router.gateway.keys.store import KeyStore
 from router.operate.violations.events import ViolationEvent, violation_bytes, violation_subject
+from router.policies.model.policy import RateLimit
 from router.policies.store import PolicyStore
 from tests.support.dead_letters import a_failed_message, build_letter
 
@@ -78,6 +81,7 @@ class ConsoleData(Struct, frozen=True):
     policies: int = 10
     assignments: int = 60
     extensions: int = 12
+    keys: int = 5
     workers: int = 0
     providers: int = 0
     usage_days: int = 0
@@ -90,6 +94,7 @@ async def fill_console(jetstream: JetStream, settings: Settings, data: ConsoleDa
     await _publish(jetstream, _make_assignments(settings, data))
     await _store_policies(jetstream, settings, data.policies)
     await _store_extensions(jetstream, settings, data.extensions)
+    await _store_keys(jetstream, settings, data.keys)
 
 
 async def _publish(
@@ -220,6 +225,21 @@ async def _store_extensions(jetstream: JetStream, settings: Settings, count: int
         )
         entry = {"id": name, "type": kind, "subject": f"{SUBJECT_PREFIXES[kind]}{name}.v1"}
         await store.put(entry, author="deploy@acme.example")
+
+
+async def _store_keys(jetstream: JetStream, settings: Settings, count: int) -> None:
+    """Names and rights are of several kinds: with an end and without, for one policy or all."""
+    store, day_ms = KeyStore(DocumentBucket(jetstream, settings.buckets.keys.name)), 86_400_000
+    for number in range(count):
+        made = make_key(
+            TENANTS[number // 2 % len(TENANTS)],
+            now_ms(),
+            name=("billing", "search", "night jobs")[number % 3],
+            expires_ms=now_ms() + 30 * day_ms if number % 2 else None,
+            policies=("default", "cheap")[: number % 3],
+            rate=RateLimit(20.0, 40) if number % 2 else None,
+        )
+        await store.put(made.key, author="deploy@acme.example", replaces=0)
 
 
 async def _gather(work: Sequence[object]) -> None:

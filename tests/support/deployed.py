@@ -19,7 +19,7 @@ from tests.support.startable import Startable
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TOML = DEPLOY / "router.toml"
-ROLES = ("gateway", "router", "worker", "author", "operator", "console", "lake")
+ROLES = ("gateway", "http_gateway", "router", "worker", "author", "operator", "console", "lake")
 WITNESS = "witness"  # may do everything: it looks whether what a role did has happened
 
 

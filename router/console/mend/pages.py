@@ -17,6 +17,7 @@ from router.contracts.malformed import Malformed
 from router.contracts.payload_display import indent
 from router.core.errors import RouterError, describe_causes
 from router.extensions import mend as extensions
+from router.gateway.keys import mend as keys
 from router.operate.dead_letters import NotReplayed, original_of, show
 from router.operate.dead_letters import mend as dead_letters
 from router.operate.dead_letters.mend import build_options
@@ -195,6 +196,7 @@ FORMS = {
     "/extensions/disable": extensions.disable,
     "/extensions/{extension}/enable": extensions.enable,
     "/extensions/{extension}/disable": extensions.disable,
+    "/keys/revoke": keys.revoke,
 }
 
 

@@ -52,9 +52,11 @@ class FollowedBucket(ABC, Generic[T]):
     for an entry that cannot be read.
 
     `optional`: what the log calls a bucket without which a process starts all the same.
+    `keeps_last_good`: whether an entry that cannot be read leaves the last good value in force.
     """
 
     optional: ClassVar[str] = ""
+    keeps_last_good: ClassVar[bool] = True
 
     def __init__(
         self, jetstream: JetStream, bucket: str, unreadable: str, infos: SharedInfo | None = None
@@ -121,6 +123,8 @@ class FollowedBucket(ABC, Generic[T]):
         """For keys that never had a value here, take the last good one of the history, which
         instances that started earlier still use.
         """
+        if not self.keeps_last_good:
+            return
         broken = [state for state in self._states.values() if state.value is None]
         for state in broken:
             for entry in reversed(await self.documents.history(state.entry.key)):
@@ -194,8 +198,7 @@ class FollowedBucket(ABC, Generic[T]):
             self._unreadable,
             key=entry.key,
             error=str(document),
-            in_force="the last good version, if there was one",
+            in_force="the last good version, if there was one" if self.keeps_last_good else "none",
         )
-        return DocumentState(
-            entry, before.value if before is not None else None, shorten(str(document), MAX_ERROR)
-        )
+        kept = before.value if before is not None and self.keeps_last_good else None
+        return DocumentState(entry, kept, shorten(str(document), MAX_ERROR))

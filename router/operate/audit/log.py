@@ -161,27 +161,33 @@ class AuditedStore(Generic[S, T]):
         """A document in an event: a few small values."""
         return {"version": document.record.version, "hash": document.record.hash}
 
-    async def delete(self, *name: str, replaces: int | None = None) -> int:
+    async def delete(self, *name: str, replaces: int | None = None, note: str | None = None) -> int:
         """Delete a document and return the deleted version."""
-        event = await self.open_event(self.deletion, name)
+        event = await self.open_event(self.deletion, name, note)
         version = await self.store.delete(*name, replaces=replaces)
         await self.trail.record(event)
         return version
 
-    def make_event(self, command: str, name: tuple[str, ...]) -> OperatorWrite:
-        """The event of a write, without its values."""
+    def find_tenant(self, name: tuple[str, ...], document: T | None) -> str | None:
+        """Whose document it is; None: every tenant's."""
+        return name[0] if self.has_tenant else None
+
+    def make_event(
+        self, command: str, name: tuple[str, ...], document: T | None = None
+    ) -> OperatorWrite:
+        """The event of a write, without its values. `document`: what stands there, or stood."""
         return OperatorWrite(
             command=command,
             target=self.separator.join(name),
-            tenant_id=name[0] if self.has_tenant else None,
+            tenant_id=self.find_tenant(name, document),
         )
 
     async def open_event(
         self, command: str, name: tuple[str, ...], note: str | None = None
     ) -> OperatorWrite:
         """The event of a write that is about to begin, with what stands before it."""
-        event = self.make_event(command, name)
         before: T | None = await self.store.find(*name)
+        event = self.make_event(command, name, before)
         event.before, event.note = self.describe(before) if before is not None else None, note
         return event
 

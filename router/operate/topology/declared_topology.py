@@ -157,7 +157,7 @@ def _buckets(settings: Settings) -> Iterator[StreamSpec]:
             buckets.budgets_spent,
         ),
     )
-    yield from map(_bucket, (buckets.prices, buckets.ratios, buckets.rate_limits))
+    yield from map(_bucket, (buckets.prices, buckets.keys, buckets.ratios, buckets.rate_limits))
     yield replace(_bucket(buckets.invocations), deletes_by_number=True)
     if settings.decide.partition is not None:
         yield _bucket(buckets.partitions)

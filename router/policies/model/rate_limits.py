@@ -75,7 +75,10 @@ class RateLimits:
         limit = policy.rate_limit
         if limit is None:
             return None
-        bucket = name_bucket(policy, tenant_id)
+        return self.take(name_bucket(policy, tenant_id), limit, tenant_id, now)
+
+    def take(self, bucket: str, limit: RateLimit, owner: str, now: float) -> float | None:
+        """Take a token of this bucket, as `allow` does. `owner`: whose part of the memory it takes."""
         token_s = 1 / limit.requests_per_second
         whole_s = limit.burst * token_s
         # further ahead: by an older, slower limit
@@ -84,7 +87,7 @@ class RateLimits:
         if wait_s > _SLACK_S:
             return math.ceil((wait_s - _SLACK_S) * 1000)
         # full again, it need not be known any more
-        self._full_at.put(bucket, full_at, full_at, now, owner=tenant_id)
+        self._full_at.put(bucket, full_at, full_at, now, owner=owner)
         return None
 
     def give_back(self, policy: Policy, tenant_id: str, now: float) -> None:

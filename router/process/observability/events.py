@@ -134,6 +134,7 @@ INVOCATION_ESTIMATED: Final = "invocation.estimated"  # its router died, or coul
 INVOCATION_UNREADABLE: Final = "invocation.unreadable"
 BUDGET_BROKEN: Final = "budget.broken"
 PRICE_BROKEN: Final = "price.broken"
+KEY_BROKEN: Final = "key.broken"
 # its bucket, or the usage stream: reservations wait
 BUDGET_UNAVAILABLE: Final = "budget.unavailable"
 # another usage stream, or one that lost its end: settled on after the last settled event

@@ -4,6 +4,7 @@ commands, and returns a `Page`.
 
 from router.decide.page import read_decisions
 from router.extensions.page import read_extensions, read_providers
+from router.gateway.keys.page import read_keys
 from router.lake.page import read_usage
 from router.operate.pages.dead_letters import read_dead_letter, read_dead_letters
 from router.operate.pages.doctor import read_doctor, read_settings, read_topology
@@ -58,6 +59,7 @@ PAGES = (
     ),
     PageSpec("/extensions", read_extensions, "Extensions", "x"),
     PageSpec("/extensions/providers", read_providers, asks=("tenant",)),
+    PageSpec("/keys", read_keys, "Keys", "k", ("tenant",), scope=Scope.ASKED),
     PageSpec(
         "/assignments",
         read_assignments,
