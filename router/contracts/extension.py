@@ -50,6 +50,9 @@ from router.core.ids import MAX_TYPE
 
 MAX_METADATA_BYTES = 64 * 1024
 DEADLINE = "Router-Deadline-Ms"
+# Of the request of a stream: how often its reader takes a tick. And of a tick, which has no body.
+TICK = "Router-Tick-Ms"
+TICK_MS = 300  # what Router's own readers ask for
 SERVICE_ERROR_CODE = "Nats-Service-Error-Code"
 SERVICE_ERROR = "Nats-Service-Error"
 FAULT = "Router-Fault"
@@ -57,6 +60,13 @@ RETRY_AFTER = "Router-Retry-After-Ms"
 
 OK = "ok"
 REJECT = "reject"
+
+
+def read_tick_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds between ticks, 0.1 to 60; None: the reader takes none."""
+    value = headers.get(TICK, "")
+    is_count = value.isascii() and value.isdigit() and len(value) <= 5
+    return int(value) / 1000 if is_count and 100 <= int(value) <= 60_000 else None
 
 
 class InvalidExtensionMessage(Poison):

@@ -19,7 +19,7 @@ from contextlib import aclosing
 from types import MappingProxyType
 from typing import TypeVar
 
-from router.contracts.extension import DEADLINE
+from router.contracts.extension import DEADLINE, TICK, TICK_MS
 from router.contracts.provider import INVOKE, INVOKE_STREAM, ProviderResponse, read_response
 from router.contracts.provider_chunk import StreamChunk, read_chunk
 from router.contracts.provider_request import ProviderRequest, request_bytes
@@ -135,7 +135,7 @@ class ProviderCalls:
             trace_id=trace_id,
         )
         left_s = await self._wait_for_connection(timeout)
-        head = head_of(_headers(request, left_s))
+        head = head_of({**_headers(request, left_s), TICK: str(TICK_MS)})
         stream = Stream(
             self._open(),
             INVOKE_STREAM,

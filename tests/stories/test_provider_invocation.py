@@ -16,9 +16,12 @@ from router.config import Settings
 from router.contracts.extension import DEADLINE
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import INVOKE, INVOKE_STREAM
+from router.sdk.extension import Invocation, provider
 from router.sdk.provider_handler import ProviderHandler
 from router.sdk.providers import InvocationFailed
 from router.work.commands.workers import make_places
+from tests.support.extension_author import serve_extension
+from tests.support.patient_client import connect_patiently
 from tests.support.providers import (
     Answer,
     Streaming,
@@ -229,6 +232,40 @@ async def test_a_reader_that_leaves_stops_the_provider(nc: Nats, client: Client)
             break
         await asyncio.wait_for(source.gone.wait(), 60)
     assert source.sent < 1_000_000
+
+
+@pytest.mark.parametrize("end", ["cancel", "kill"])
+async def test_a_reader_that_leaves_before_the_first_piece_stops_a_provider_of_the_sdk(
+    router: Running, nats_url: str, end: str
+) -> None:
+    """And what it did is metered: nothing tells how far the provider had come."""
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    @provider("echo")
+    async def thinks(_: Invocation) -> AsyncIterator[str]:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        yield "never"
+
+    async with serve_extension(nats_url, thinks), Client(nats_url) as client:
+        reading = asyncio.create_task(_read(client, asyncio.Event()))
+        await until(lambda: begun.is_set() or reading.done())
+        if end == "kill":
+            client._open()._transport.close()  # as the death of its process would
+        else:
+            reading.cancel()
+        await until(stopped.is_set)
+        await until(lambda: has_events(router, nats_url, 1))
+        reading.cancel()
+        await asyncio.wait({reading})
+
+
+async def has_events(router: Running, nats_url: str, count: int) -> bool:
+    async with await connect_patiently(nats_url) as nc:
+        return len(await read_usage(nc, router.settings)) == count
 
 
 @pytest.mark.parametrize("end", ["cancel", "kill"])

@@ -22,7 +22,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from router.contracts.extension import DEADLINE
+from router.contracts.extension import DEADLINE, TICK, TICK_MS
 from router.contracts.failure_class import RATE_LIMIT, FailureClass
 from router.contracts.provider import SUCCESS, ProviderResponse
 from router.contracts.provider_call import (
@@ -259,6 +259,7 @@ class ProviderInvoker:
         headers = {
             **call_headers(request),
             STREAM_HEADER: "true",
+            TICK: str(TICK_MS),
             DEADLINE: str(int(left_s * 1000)),
         }
         try:

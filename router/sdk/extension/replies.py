@@ -17,7 +17,13 @@ from collections.abc import AsyncGenerator, Callable
 import orjson
 from msgspec import Struct
 
-from router.contracts.extension import FAULT, RETRY_AFTER, SERVICE_ERROR, SERVICE_ERROR_CODE
+from router.contracts.extension import (
+    FAULT,
+    RETRY_AFTER,
+    SERVICE_ERROR,
+    SERVICE_ERROR_CODE,
+    read_tick_s,
+)
 from router.delivery.wire.calls.request_server import CountCallback
 from router.delivery.wire.calls.stream import ReplyStreams
 from router.delivery.wire.connection import Connection, head_of
@@ -80,7 +86,8 @@ class Replies:
     async def stream(self, call: IncomingCall, pieces: AsyncGenerator[bytes, None]) -> None:
         """A caller that unsubscribes cancels the author's generator; so does a drain."""
         error: str | None = None
-        with self._outlets.open(call.reply, _canceller(), NO_HEADERS) as outlet:
+        tick_s = read_tick_s(call.headers)
+        with self._outlets.open(call.reply, _canceller(), NO_HEADERS, tick_s) as outlet:
             try:
                 async with contextlib.aclosing(pieces):
                     async for piece in pieces:

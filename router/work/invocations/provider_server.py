@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from router.config import Settings
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
+from router.contracts.extension import read_tick_s
 from router.contracts.extract import digest_of, extract_request_ids, find_answer_id
 from router.contracts.malformed import Malformed
 from router.contracts.provider import (
@@ -240,7 +241,10 @@ class ProviderServer(RequestServer[ProviderInvocation]):
     async def _stream(self, invocation: ProviderInvocation, left_s: float | None) -> None:
         task, request = asyncio.current_task(), invocation.request
         assert task is not None  # noqa: S101 - a coroutine runs in a task
-        with self._streams.open(invocation.reply, task.cancel, _build_headers(request)) as stream:
+        tick_s = read_tick_s(invocation.headers)
+        with self._streams.open(
+            invocation.reply, task.cancel, _build_headers(request), tick_s
+        ) as stream:
             content = request.digest() if request.has_own_id else ""
             try:
                 first = self._find_stream(request, content) if request.has_own_id else None

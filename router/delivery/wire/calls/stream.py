@@ -18,10 +18,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Self
 
 from msgspec import Struct
 
+from router.contracts.extension import TICK
 from router.core.errors import (
     BrokerUnavailable,
     CallTimeout,
@@ -36,6 +38,7 @@ from router.delivery.wire.connection import Connection, head_of
 from router.delivery.wire.frames import Headers
 
 CONNECTION_CHECK_S = 0.25  # how soon a lost connection is noticed by who waits for a piece
+_TICK_HEAD = head_of({TICK: "0"})
 MAX_BUFFERED_BYTES = 8 * 1024 * 1024  # bytes that a reader may be behind
 NO_HEADERS: Headers = {}
 
@@ -129,6 +132,8 @@ class Stream:
             return
         if self._is_cut:
             self._broken = _cut()
+        elif not data and headers is not None and TICK in headers:
+            return  # it says nothing but that the sender is there
         elif not data and headers is not None and headers.get("Status") == "503":
             self._broken = NoResponders("no responders")
         elif self._size + len(data) > MAX_BUFFERED_BYTES:
@@ -160,7 +165,9 @@ def _cut() -> ConnectionLost:
 # Core NATS does not say that a subscriber went away. But a message with a reply subject that
 # finds no subscriber is answered by the server, on that reply subject, with 503. So every piece
 # names one, and the first piece after the reader left (or died) ends the stream. A reader may
-# also say so itself: whatever arrives there means "no more".
+# also say so itself: whatever arrives there means "no more". A reader that asks for ticks
+# (`contracts.extension.TICK`) gets an empty message in each span without a piece, so that a sender
+# learns that it left before the first piece, too.
 #
 # piece ── to: the reader's inbox ── reply: {ours}.{token} ──> the reader listens: no reply
 #                                                              no reader:          503 on {ours}.{token} ──> on_reader_gone()
@@ -185,18 +192,25 @@ class ReplyStreams:
         if self._sid is not None:
             await self._connection.unsubscribe(self._sid)
 
-    def open(self, to: str, on_reader_gone: Callable[[], object], headers: Headers) -> ReplyStream:
+    def open(
+        self,
+        to: str,
+        on_reader_gone: Callable[[], object],
+        headers: Headers,
+        tick_s: float | None = None,
+    ) -> ReplyStream:
         """A stream to the inbox `to`, a checked address; `on_reader_gone` is called once when no
-        reader listens there.
+        reader listens there. `tick_s`: as the reader asked for.
         """
         token = next(self._tokens)
         self._on_reader_gone[token] = on_reader_gone
-        head = head_of(headers)
-
-        def send(data: bytes) -> None:
-            self._connection.publish_nowait(to, data, f"{self._inbox}.{token}", head)
-
-        return ReplyStream(send, lambda: self._on_reader_gone.pop(token, None))
+        post = partial(self._connection.publish_nowait, to, reply=f"{self._inbox}.{token}")
+        return ReplyStream(
+            partial(post, head=head_of(headers)),
+            lambda: self._on_reader_gone.pop(token, None),
+            partial(post, b"", head=_TICK_HEAD),
+            tick_s,
+        )
 
     def __len__(self) -> int:
         return len(self._on_reader_gone)
@@ -212,12 +226,40 @@ class ReplyStreams:
 class ReplyStream:
     """One stream being sent. Close it when the last piece is sent."""
 
-    def __init__(self, send: Callable[[bytes], None], close: Callable[[], object]) -> None:
-        self.send = send
+    def __init__(
+        self,
+        send: Callable[[bytes], None],
+        close: Callable[[], object],
+        tick: Callable[[], None],
+        tick_s: float | None,
+    ) -> None:
+        self._send = send
         self._close = close
+        self._tick = tick
+        self._tick_s = tick_s
+        self._has_sent = False  # since the last tick
+        self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
+        self._wait()
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._close()
+
+    def send(self, data: bytes) -> None:
+        self._has_sent = True
+        self._send(data)
+
+    def _wait(self) -> None:
+        if self._tick_s is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._tick_s, self._on_time)
+
+    def _on_time(self) -> None:
+        has_sent, self._has_sent = self._has_sent, False
+        if not has_sent:
+            self._tick()
+        self._wait()
