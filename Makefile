@@ -26,8 +26,8 @@ help:  ## list the targets
 demo: $(VENV)/.demo  ## a router on an embedded NATS server, requests, decisions, a dead letter
 	$(BIN)/router demo
 
-run: $(VENV)/.demo  ## serve on an embedded NATS server until Ctrl-C, with the console at http://127.0.0.1:9002/
-	$(BIN)/router serve --embedded --console --open
+run: $(VENV)/.demo  ## serve on an embedded NATS server until Ctrl-C, with the console and an HTTP gateway
+	$(BIN)/router serve --embedded --console --gateway --open
 
 # CHANGED=1: of these, the tests that a difference from main can break.
 # In a new checkout each process of the tests would rewrite the asserts of every file: they are rewritten once, by two.

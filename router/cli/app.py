@@ -66,6 +66,7 @@ PANELS: Mapping[str | None, Mapping[str, Place]] = {
             },
         ),
         "console": "router.cli.console:console",
+        "gateway": "router.gateway.commands:gateway",
     },
     "Ask and look": {
         "decide": "router.decide.commands.decide:decide",

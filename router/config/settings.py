@@ -51,6 +51,7 @@ from router.delivery.settings import (
     declare_stream,
 )
 from router.extensions.settings import ExtensionBreakerConfig, ExtensionsConfig
+from router.gateway.settings import GatewayConfig
 from router.mailbox.settings import InboxConfig, MailboxConfig
 from router.policies.settings import PoliciesConfig, RateLimitsConfig
 from router.work.settings import ProvidersConfig, ResultsConfig, UsageConfig
@@ -216,6 +217,7 @@ class Settings(Group):
     buckets: BucketsConfig = BucketsConfig()
     http: HttpConfig = HttpConfig()
     console: ConsoleConfig = ConsoleConfig()
+    gateway: GatewayConfig = GatewayConfig()
     drain: DrainConfig = DrainConfig()
     log: LogConfig = LogConfig()
     metrics: MetricsConfig = MetricsConfig()

@@ -1,1 +1,1 @@
-"""The HTTP gateway: what stands between HTTP clients and the router, and the keys by which it knows them."""
+"""The HTTP gateway: OpenAI's API and the router's own, before the broker."""

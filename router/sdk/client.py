@@ -68,6 +68,7 @@ class Answer(Struct, frozen=True):
     decision: Decision | None = None
     error: Refusal | None = None
     context: Mapping[str, str] = NO_CONTEXT
+    message: Any = None
     warnings: tuple[Refusal, ...] = ()  # decided, but a part of the request was not carried out
     raw: bytes = b""
 
@@ -132,35 +133,43 @@ class Client(ProviderCalls):
     """Decide requests and provider invocations (`providers`) over one connection; may be shared by
     any number of tasks.
 
-    `nats`: a URL, or the settings that say how to log in (`router.config.load().settings.nats`).
+    `nats`: a URL, or the settings that say how to log in (`router.config.load().settings.nats`);
+    or a connection of the caller's, who watches and closes it.
     """
 
     def __init__(
-        self, nats: str | NatsConfig = DEFAULT_URL, *, subject: str = DECIDE_SUBJECT
+        self, nats: str | NatsConfig | Connection = DEFAULT_URL, *, subject: str = DECIDE_SUBJECT
     ) -> None:
         if not ids.is_literal_subject(subject):
             raise Misconfigured("subject", "should be one literal subject")
         self._nats = nats
         self._subject = subject
         self._connection: Connection | None = None
-        self._inbox = ""
+        self._inbox, self._sid = "", 0
         self._waiting: dict[str, PendingAnswer] = {}  # by token
         self._watching: asyncio.Task[None] | None = None
         self._stuck: str | None = None  # why the connection was given up
 
     async def __aenter__(self) -> Self:
         """Raises BrokerUnavailable when no server answers."""
-        connection = self._connection = await open_connection(self._nats, "router-client")
+        connection = self._connection = (
+            self._nats
+            if isinstance(self._nats, Connection)
+            else await open_connection(self._nats, "router-client")
+        )
         self._inbox, self._stuck = connection.new_inbox(), None
-        await connection.subscribe_direct(f"{self._inbox}.*", self._hear)
-        self._watching = asyncio.create_task(self._watch(connection))
+        self._sid = await connection.subscribe_direct(f"{self._inbox}.*", self._hear)
+        if connection is not self._nats:
+            self._watching = asyncio.create_task(self._watch(connection))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         connection, self._connection = self._connection, None
         if self._watching is not None:
             self._watching.cancel()
-        if connection is not None:
+        if connection is self._nats and connection is not None:
+            await connection.unsubscribe(self._sid)
+        elif connection is not None:
             await connection.close()
 
     async def decide(
@@ -171,10 +180,12 @@ class Client(ProviderCalls):
         payload: object,
         policy_id: str | None = None,
         context: Mapping[str, object] | None = None,
+        constraints: Mapping[str, object] | None = None,
         request_id: str | None = None,
         trace_id: str | None = None,
         traceparent: str | None = None,
         push: bool = False,
+        return_message: bool = False,
         timeout: float = 5.0,  # noqa: ASYNC109 - a request's deadline is part of asking
         attempts: int = 1,
     ) -> Answer:
@@ -190,6 +201,7 @@ class Client(ProviderCalls):
         beside = {
             "policy_id": policy_id,
             "context": dict(context) if context else None,
+            "constraints": dict(constraints) if constraints else None,
             "request_id": request_id,
             "push_assignment": push or None,
         }

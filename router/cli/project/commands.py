@@ -12,7 +12,7 @@ from router import __version__
 from router.cli.project.dev_server import DevServer
 from router.core.errors import Misconfigured
 from router.process.embedded import server_binary
-from router.serve.commands.serve import require_console
+from router.serve.commands.companions import require_console
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.output import print_json, printable

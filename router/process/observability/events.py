@@ -194,6 +194,7 @@ OUTPUT_NOT_WRITTEN: Final = "output.not_written"
 ALERT_RAISED: Final = "alert.raised"
 GAUGE_FAILED: Final = "gauge.failed"
 SERVICE_FAILED: Final = "service.failed"
+GATEWAY_FAILED: Final = "gateway.failed"
 # a wrong password, or no such user; at most one line a second
 CONSOLE_LOGIN_REFUSED: Final = "console.login_refused"
 # no user of the file can log in, and those who were are logged out

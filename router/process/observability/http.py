@@ -20,6 +20,7 @@ import socket
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -82,10 +83,13 @@ _log.setLevel(logging.ERROR)
 
 
 class OpenConnections:
-    """The connections of one server by host, the oldest first."""
+    """The connections of one server by host, the oldest first. `spares_answers`: one that waits
+    for its answer is not closed for another; where all do, the newest is.
+    """
 
-    def __init__(self, most: int | None = None) -> None:
+    def __init__(self, most: int | None = None, *, spares_answers: bool = False) -> None:
         self._most = most if most is not None else connection_limit()
+        self._spares_answers = spares_answers
         self._hosts: dict[str, OrderedDict[GuardedProtocol, None]] = {}
         self.count = 0
 
@@ -107,8 +111,10 @@ class OpenConnections:
 
     def _close_one(self) -> None:
         most = max(self._hosts.values(), key=len)
+        oldest, newest = next(iter(most)), next(reversed(most))
         closed = next(
-            (connection for connection in most if not connection.is_answering), next(iter(most))
+            (connection for connection in most if not connection.is_answering),
+            newest if self._spares_answers else oldest,
         )
         self.remove(closed)
         closed.abort()
@@ -212,6 +218,23 @@ class MetricSource(Protocol):
     async def exposition(self, content_type: str = CONTENT_TYPE) -> bytes: ...
 
 
+class ServerLimits(Struct, frozen=True):
+    """Of one port. `connections` None: a few, for scrapes and probes."""
+
+    connections: int | None = None
+    spares_answers: bool = False
+
+
+class TlsFiles(Struct, frozen=True):
+    """PEM files."""
+
+    cert: Path
+    key: Path
+
+
+USUAL_LIMITS = ServerLimits()
+
+
 class HttpServer:
     """A child of the supervision tree: `run` serves until it is cancelled, and can be called again."""
 
@@ -243,13 +266,18 @@ async def serve_application(
     on_started: Callable[[int], None] | None = None,
     *,
     protocol: type[GuardedProtocol] = GuardedProtocol,
+    limits: ServerLimits = USUAL_LIMITS,
+    tls: TlsFiles | None = None,
 ) -> None:
     """Serve an application until cancelled, within the limits of `protocol`. Raises Misconfigured
-    if the address cannot be bound.
+    if the address cannot be bound, or a file of `tls` cannot be read.
     """
+    opened = OpenConnections(limits.connections, spares_answers=limits.spares_answers)
     config = uvicorn.Config(
         application,
-        http=partial(protocol, open_connections=OpenConnections()),  # type: ignore[arg-type]  # uvicorn calls it like a class
+        http=partial(protocol, open_connections=opened),  # type: ignore[arg-type]  # uvicorn calls it like a class
+        ssl_certfile=tls.cert if tls is not None else None,
+        ssl_keyfile=tls.key if tls is not None else None,
         lifespan="off",
         ws="none",
         log_config=None,
@@ -260,7 +288,10 @@ async def serve_application(
         timeout_graceful_shutdown=2,
         backlog=ACCEPT_BACKLOG,
     )
-    config.load()
+    try:
+        config.load()
+    except OSError as exc:  # ssl.SSLError is one
+        raise Misconfigured("tls", f"the certificate or its key cannot be read: {exc}") from exc
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
     with _bind(host, port) as listener:

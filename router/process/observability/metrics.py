@@ -68,6 +68,7 @@ class Metrics:
         self._declare_outbox()
         self._declare_inbox()
         self._declare_agents()
+        self._declare_gateway()
         self._declare_operators()
         self._declare_process()
         for instrument in vars(self).values():
@@ -388,6 +389,40 @@ class Metrics:
         )
         self.agent_rescued = create_counter(
             "rescued", "Messages that the server had stopped delivering, fetched and handled"
+        )
+
+    def _declare_gateway(self) -> None:
+        """Of `router gateway`. `status`: of HTTP; 499 is a client that left."""
+        self.gateway_requests = LabelledCounter(
+            "router_gateway_requests_total",
+            "Requests of HTTP clients, by what they were answered",
+            "api",
+            "status",
+            "tenant",
+        )
+        self.gateway_request_seconds = Histogram(
+            "router_gateway_request_seconds",
+            "From the headers of a request to its whole answer; of a stream, to its first event",
+        )
+        self.gateway_first_byte_seconds = Histogram(
+            "router_gateway_first_byte_seconds",
+            "From the headers of a request to the first event of its stream",
+        )
+        self.gateway_streams = Gauge(
+            "router_gateway_streams",
+            "Streams that are open to HTTP clients",
+            aggregation=Aggregation.SUM,
+        )
+        self.gateway_failovers = LabelledCounter(
+            "router_gateway_failovers_total",
+            "Attempts that failed before their first byte and were followed by another",
+            "provider",
+            "code",
+        )
+        self.gateway_keys_refused = LabelledCounter(
+            "router_gateway_keys_refused_total",
+            "Requests that were not let in: a wrong key, one above its rate, a slowed address",
+            "cause",
         )
 
     def _declare_operators(self) -> None:

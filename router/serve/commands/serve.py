@@ -1,15 +1,12 @@
 """`router serve`: run a router until a signal stops it, as one process or several, on an embedded
-broker if asked for, with a console beside it if asked for.
+broker if asked for, with a console or a gateway beside it if asked for.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import os
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,92 +17,16 @@ from router.core.errors import Misconfigured, NotFound
 from router.delivery.kv.documents import DocumentBucket
 from router.policies.followed import SAMPLE_POLICIES, has_only_samples
 from router.policies.store import PolicyStore
-from router.process.child_process import die_with, stop_process
 from router.process.embedded import EmbeddedServer
 from router.process.observability import configure
-from router.process.supervision import Child, Restart
+from router.serve.commands.companions import CompanionChoice
 from router.serve.fleet import Fleet
 from router.serve.service import RouterService
 from router.shell import exit_codes
-from router.shell.exit_codes import complain
 from router.shell.options import ConfigFile, NatsUrl, PoliciesDir, Processes, RenamedWorkers
 from router.shell.output import announce_event
 from router.shell.session import load_settings_of_command, open_jetstream
 from router.shell.signals import run_until_signal, serve_on_embedded_broker
-
-# -- The console beside `router serve --embedded`: a process of its own, started once the router
-# answers, ended with it.
-#
-# It is a child and no part of the router's loop, because a page may compute for a second:
-# grouping 100 000 dead letters would stop every decision for as long. If the console ends, the
-# router goes on and says so.
-
-
-PACKAGES = ("jinja2", "sse_starlette", "argon2", "itsdangerous")  # of the extra `console`
-CONSOLE_STOP_S = 5.0
-
-
-def require_console() -> None:
-    """Raises Misconfigured if the extra is not installed."""
-    missing = [name for name in PACKAGES if find_spec(name) is None]
-    if missing:
-        raise Misconfigured(
-            "console", f"{missing[0]} is not installed: pip install 'beamline-router[console]'"
-        )
-
-
-class ConsoleProcess:
-    """`run` waits until `start` has named the addresses, then keeps the console until it is
-    cancelled. `is_opened`: in a browser.
-    """
-
-    def __init__(self, config: Path | None, *, is_opened: bool) -> None:
-        self._config = config
-        self._is_opened = is_opened
-        self._addresses: asyncio.Future[tuple[str, str]] = (
-            asyncio.get_running_loop().create_future()
-        )
-
-    def start(self, nats_url: str, http: str) -> None:
-        """The router answers: it has been announced."""
-        if not self._addresses.done():
-            self._addresses.set_result((nats_url, http))
-
-    async def run(self) -> None:
-        command = self._build_command(*await self._addresses)
-        process = await asyncio.create_subprocess_exec(
-            *command, start_new_session=True, preexec_fn=die_with(os.getpid())
-        )
-        try:
-            status = await process.wait()
-            complain(
-                f"the console ended with status {status}; the router goes on without it, "
-                "and `router console` starts another"
-            )
-        finally:
-            await stop_process(process, CONSOLE_STOP_S)
-
-    def _build_command(self, nats_url: str, http: str) -> Sequence[str]:
-        """Its standard output is ours: the line console.ready comes after router.ready."""
-        config = ("--config", str(self._config)) if self._config is not None else ()
-        opened = ("--open",) if self._is_opened else ()
-        return (
-            sys.executable,
-            "-m",
-            "router.cli",
-            "console",
-            "--nats-url",
-            nats_url,
-            "--metrics",
-            http,
-            *config,
-            *opened,
-        )
-
-
-# -- `router serve`: run a router until a signal stops it, as one process or several, on an
-# embedded broker if asked for.
-
 
 STORE = Path(".router/nats")
 PORT = 4222
@@ -149,6 +70,13 @@ def serve(
     open_console: Annotated[
         bool, typer.Option("--open", help="With --console: open it in a browser, if there is one.")
     ] = False,
+    gateway: Annotated[
+        bool,
+        typer.Option(
+            "--gateway",
+            help="With --embedded: start an HTTP gateway as well, and a provider that echoes.",
+        ),
+    ] = False,
 ) -> None:
     """Run a router: answer requests until SIGTERM or Ctrl-C; then finish what is in flight and end
     with 0. A second signal: 130.
@@ -163,7 +91,8 @@ def serve(
     are answered all the time.
 
     With --console the console is a child of this process; it prints console.ready with its address
-    after that.
+    after that. With --gateway so is an HTTP gateway; gateway.ready has its address, and a key of
+    the tenant acme that lives as long as it. Its model router/echo is answered here.
 
     Example:  router serve --embedded --console --policies ./policies
     """
@@ -174,6 +103,11 @@ def serve(
     if console and not embedded:
         raise typer.BadParameter(
             "--console goes with --embedded; beside another server run `router console`, "
+            "with a role of its own"
+        )
+    if gateway and not embedded:
+        raise typer.BadParameter(
+            "--gateway goes with --embedded; beside another server run `router gateway`, "
             "with a role of its own"
         )
     if open_console and not console:
@@ -187,15 +121,14 @@ def serve(
     server = _make_server(store, nats_port) if embedded else None
     # An embedded server that does not start is a failure, not a missing answer.
     unavailable = exit_codes.NO_ANSWER if server is None else exit_codes.NO
-    make_console = _find_console(config, is_opened=open_console) if console else None
-    work = _serve(lambda: _load_settings(config, given, server), server, make_console)
-    raise typer.Exit(exit_codes.run(work, unavailable=unavailable))
-
-
-def _find_console(config: Path | None, *, is_opened: bool) -> Callable[[], ConsoleProcess]:
+    chosen = CompanionChoice(config)
     with exit_codes.report_errors():
-        require_console()
-    return lambda: ConsoleProcess(config, is_opened=is_opened)
+        if console:
+            chosen.add_console(is_opened=open_console)
+        if gateway:
+            chosen.add_gateway()
+    work = _serve(lambda: _load_settings(config, given, server), server, chosen)
+    raise typer.Exit(exit_codes.run(work, unavailable=unavailable))
 
 
 def _make_server(store: Path, port: int) -> EmbeddedServer:
@@ -222,17 +155,15 @@ def _set_policies_dir(directory: Path | None, settings: Settings) -> Settings:
     )
 
 
-async def _serve(
-    read: Read, server: EmbeddedServer | None, make_console: Callable[[], ConsoleProcess] | None
-) -> int:
+async def _serve(read: Read, server: EmbeddedServer | None, chosen: CompanionChoice) -> int:
     settings = read()
     configure(settings.log.level, settings.log.format)
-    console = make_console() if make_console is not None else None
+    companions = chosen.make()
 
     def announce(nats_url: str, http: str) -> None:
         _announce(nats_url, http, settings)
-        if console is not None:
-            console.start(nats_url, http)
+        for companion in companions:
+            companion.start(nats_url, http)
 
     serve, reload = (
         (_serve_alone(read, announce), None)
@@ -249,11 +180,7 @@ async def _serve(
         settings = await _drop_unused_samples(read())
         await serve()
 
-    beside = (
-        [Child("console", console.run, Restart.TEMPORARY, shutdown_s=10.0)]
-        if console is not None
-        else []
-    )
+    beside = [companion.child for companion in companions]
     return await run_until_signal(
         serve_on_embedded_broker(server, serve_what_stands, stop_s, beside), reload=reload
     )

@@ -1,0 +1,338 @@
+"""The gateway's addresses: OpenAI's API, and the router's own.
+
+    POST /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses
+    GET  /v1/models, /v1/models/{model}
+    POST /api/v1/routes/decide
+
+A body is read only once the key of its request was found. Every error has OpenAI's shape, also that
+of an address that is not there. Nothing of a body, a key or an answer is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+import orjson
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from router.contracts.decision import INTERNAL, INVALID_REQUEST, OVERLOADED
+from router.contracts.headers import TRACEPARENT, is_traceparent
+from router.core.fair_slots import FairSlots
+from router.core.ids import is_opaque
+from router.gateway.answers import EventStream, list_headers, write_whole
+from router.gateway.calls import AskedRequest, GatewayCalls
+from router.gateway.doorkeeper import Doorkeeper, choose_usual_policy, require_policy
+from router.gateway.keys.model.api_key import ApiKey
+from router.gateway.model.apis import (
+    CHAT,
+    COMPLETIONS,
+    DEFAULT_POLICY,
+    EMBEDDINGS,
+    MAX_BODY_BYTES,
+    RESPONSES,
+    Fields,
+    find_policy,
+    read_api_request,
+    read_fields,
+)
+from router.gateway.model.catalogue import ModelCatalogue
+from router.gateway.model.refusal import (
+    FORBIDDEN,
+    METHOD_NOT_ALLOWED,
+    MODEL_NOT_FOUND,
+    NOT_FOUND,
+    REQUEST_TIMEOUT,
+    TOO_LARGE,
+    GatewayRefusal,
+    refuse_decision,
+)
+from router.gateway.settings import GatewayConfig
+from router.process.observability import events, logs
+
+log = logs.logger(__name__)
+
+JSON = "application/json"
+EVENT_STREAM = "text/event-stream"
+# a proxy between would hold events back
+STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+CLIENT_LEFT = 499  # no client hears it; the metric has it
+OVERLOADED_MS = 1_000
+T = TypeVar("T")
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class RequestMeter(Protocol):
+    """Counts requests and their time."""
+
+    def on_request(self, api: str, status: int, tenant_id: str, seconds: float) -> None: ...
+
+    def on_first_byte(self, api: str, seconds: float) -> None: ...
+
+    def on_stream(self, change: int) -> None: ...
+
+
+class GatewayPages:
+    """The endpoints. `calls` and `catalogue` may serve any number of requests at once."""
+
+    def __init__(
+        self,
+        calls: GatewayCalls,
+        catalogue: ModelCatalogue,
+        doorkeeper: Doorkeeper,
+        config: GatewayConfig,
+        meter: RequestMeter,
+    ) -> None:
+        self._calls = calls
+        self._catalogue = catalogue
+        self._doorkeeper = doorkeeper
+        self._config = config
+        self._meter = meter
+        self._slots = FairSlots(config.at_once)
+
+    # -- OpenAI's API ---------------------------------------------------------------------------
+
+    async def ask(self, api: str, request: Request) -> Response:
+        """One request of an API: whole, or as a stream."""
+        begun, key = monotonic(), self._admit(request)
+        if not self._slots.acquire(key.tenant_id):
+            text = "This tenant has too many requests in flight"
+            raise GatewayRefusal(OVERLOADED, text, retry_after_ms=OVERLOADED_MS)
+        is_handed_on = False
+        try:
+            asked = self._read_asked(api, key, request, await self._read_body(request))
+            if asked.api.is_stream:
+                response: Response = await self._stream(asked, request, begun)
+                is_handed_on = True
+            else:
+                response = await self._answer(asked, request)
+            return response
+        finally:
+            if not is_handed_on:
+                self._slots.release(key.tenant_id)
+
+    def _admit(self, request: Request) -> ApiKey:
+        key = self._doorkeeper.admit(
+            request.headers, request.client.host if request.client is not None else ""
+        )
+        request.state.tenant_id = key.tenant_id
+        return key
+
+    async def _read_body(self, request: Request) -> bytes:
+        """Raises GatewayRefusal for a body that is too large or too slow."""
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(self._config.body_timeout_ms / 1000):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > MAX_BODY_BYTES:
+                        text = f"A request has at most {MAX_BODY_BYTES} bytes"
+                        raise GatewayRefusal(TOO_LARGE, text)
+                    parts.append(part)
+        except TimeoutError:
+            raise GatewayRefusal(REQUEST_TIMEOUT, "The body did not come in time") from None
+        return b"".join(parts)
+
+    def _read_asked(self, api: str, key: ApiKey, request: Request, body: bytes) -> AskedRequest:
+        asked = read_api_request(api, body)
+        named = find_policy(asked.model, choose_usual_policy(key, DEFAULT_POLICY))
+        require_policy(key, named.policy_id)
+        traceparent = request.headers.get(TRACEPARENT, "")
+        is_traced = bool(is_traceparent(traceparent))
+        return AskedRequest(
+            tenant_id=key.tenant_id,
+            request_id=_read_request_id(request.headers),
+            trace_id=traceparent.split("-")[1] if is_traced else uuid.uuid4().hex,
+            traceparent=traceparent if is_traced else None,
+            policy_id=named.policy_id,
+            model=named.model,
+            api=asked,
+            context={"key_id": key.key_id},
+        )
+
+    async def _answer(self, asked: AskedRequest, request: Request) -> Response:
+        answer = await _while_connected(request, self._calls.answer(asked))
+        body = write_whole(asked, answer)
+        cost = answer.metadata.get("cost")
+        return Response(body, headers=list_headers(asked, answer.attempt, cost), media_type=JSON)
+
+    async def _stream(self, asked: AskedRequest, request: Request, begun: float) -> Response:
+        opened = await _while_connected(request, self._calls.open_stream(asked))
+        self._meter.on_first_byte(asked.api.api, monotonic() - begun)
+        self._meter.on_stream(1)
+        stream = EventStream(asked, opened, self._config.keep_alive_ms / 1000)
+        headers = {**STREAM_HEADERS, **list_headers(asked, opened.attempt)}
+        return HeldStream(
+            stream.write(),
+            on_end=partial(self._on_stream_end, asked.tenant_id),
+            headers=headers,
+            media_type=EVENT_STREAM,
+        )
+
+    def _on_stream_end(self, tenant_id: str) -> None:
+        self._meter.on_stream(-1)
+        self._slots.release(tenant_id)
+
+    async def list_models(self, request: Request) -> Response:
+        key = self._admit(request)
+        models = [_describe_model(name) for name in self._list_names(key)]
+        return Response(orjson.dumps({"object": "list", "data": models}), media_type=JSON)
+
+    async def show_model(self, request: Request) -> Response:
+        key, name = self._admit(request), request.path_params["model"]
+        if name not in self._list_names(key):
+            raise GatewayRefusal(MODEL_NOT_FOUND, "There is no such model", param="model")
+        return Response(orjson.dumps(_describe_model(name)), media_type=JSON)
+
+    def _list_names(self, key: ApiKey) -> list[str]:
+        return list(self._catalogue.list_models(key.tenant_id, key.policies))
+
+    # -- The router's own -----------------------------------------------------------------------
+
+    async def decide(self, request: Request) -> Response:
+        """A decide request in any JSON form that the stream takes; its tenant is the key's."""
+        key = self._admit(request)
+        fields = read_fields(await self._read_body(request))
+        policy_id = _read_text(fields, "policy_id") or choose_usual_policy(key, DEFAULT_POLICY)
+        require_policy(key, policy_id)
+        _require_tenant(fields, key.tenant_id)
+        body = msgspec.json.encode({**fields, "policy_id": policy_id})
+        headers = {"tenant_id": key.tenant_id, "version": "1", "trace_id": uuid.uuid4().hex}
+        answer = await _while_connected(request, self._calls.decide_raw(body, headers))
+        status = 200 if answer.error is None else refuse_decision(answer.error).status
+        return Response(answer.raw, status_code=status, media_type=JSON)
+
+
+def _require_tenant(fields: Fields, tenant_id: str) -> None:
+    """Raises GatewayRefusal for a body that names another tenant than its key's."""
+    message = fields.get("message")
+    inner = read_fields(bytes(message)) if message is not None else {}
+    for name, place in ((fields, "tenant_id"), (inner, "message.tenant_id")):
+        if _read_text(name, "tenant_id") not in (None, tenant_id):
+            raise GatewayRefusal(FORBIDDEN, "This key is another tenant's", param=place)
+
+
+def _read_text(fields: Fields, name: str) -> str | None:
+    """Raises GatewayRefusal for what is no text."""
+    written = fields.get(name)
+    value = msgspec.json.decode(written) if written is not None else None
+    if value is None or isinstance(value, str):
+        return value
+    raise GatewayRefusal(INVALID_REQUEST, f"{name} should be text", param=name)
+
+
+def _describe_model(name: str) -> dict[str, object]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "router"}
+
+
+def _read_request_id(headers: Mapping[str, str]) -> str:
+    given = headers.get("x-router-request-id", "")
+    # `~` begins the number of a further attempt
+    return given if is_opaque(given) and "~" not in given else uuid.uuid4().hex
+
+
+# -- Responses.
+
+
+class HeldStream(StreamingResponse):
+    """A stream whose source is closed, and whose place is given back, however it ends."""
+
+    def __init__(
+        self, events: AsyncGenerator[bytes, None], on_end: Callable[[], None], **options: Any
+    ) -> None:
+        super().__init__(events, **options)
+        self._events = events
+        self._on_end = on_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with suppress(ClientDisconnect):
+                await super().__call__(scope, receive, send)
+        finally:
+            try:
+                await self._events.aclose()
+            finally:
+                self._on_end()
+
+
+async def _while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result. Raises ClientDisconnect, after the work was cancelled, when the client leaves."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.wait({working, leaving})
+
+
+def make_error(refusal: GatewayRefusal) -> Response:
+    after_s = refusal.retry_after_s
+    headers = {} if after_s is None else {"retry-after": str(after_s)}
+    return Response(refusal.body, refusal.status, headers, JSON)
+
+
+# -- The application.
+
+
+def build_application(pages: GatewayPages, meter: RequestMeter) -> Starlette:
+    """Every address, with errors in OpenAI's shape."""
+
+    def serve(api: str, endpoint: Endpoint) -> Endpoint:
+        return partial(_respond, api, endpoint, meter)
+
+    asked = {
+        "/v1/chat/completions": CHAT,
+        "/v1/completions": COMPLETIONS,
+        "/v1/embeddings": EMBEDDINGS,
+        "/v1/responses": RESPONSES,
+    }
+    routes = [
+        Route(path, serve(api, partial(pages.ask, api)), methods=["POST"])
+        for path, api in asked.items()
+    ]
+    routes += [
+        Route("/v1/models", serve("models", pages.list_models), methods=["GET"]),
+        # a policy's name has a slash in it
+        Route("/v1/models/{model:path}", serve("models", pages.show_model), methods=["GET"]),
+        Route("/api/v1/routes/decide", serve("decide", pages.decide), methods=["POST"]),
+    ]
+    return Starlette(routes=routes, exception_handlers={HTTPException: _on_http_exception})
+
+
+async def _respond(api: str, endpoint: Endpoint, meter: RequestMeter, request: Request) -> Response:
+    begun = monotonic()
+    try:
+        response = await endpoint(request)
+    except GatewayRefusal as exc:
+        response = make_error(exc)
+    except ClientDisconnect:
+        response = Response(status_code=CLIENT_LEFT)
+    except Exception as exc:  # every request gets a response
+        log.exception(events.GATEWAY_FAILED, api=api, error=type(exc).__name__)
+        response = make_error(GatewayRefusal(INTERNAL, "The gateway failed"))
+    tenant_id = getattr(request.state, "tenant_id", "")
+    meter.on_request(api, response.status_code, tenant_id, monotonic() - begun)
+    return response
+
+
+async def _on_http_exception(_: Request, exc: Exception) -> Response:
+    is_method = isinstance(exc, HTTPException) and exc.status_code == 405
+    code = METHOD_NOT_ALLOWED if is_method else NOT_FOUND
+    text = "This address takes another method" if is_method else "There is no such address"
+    return make_error(GatewayRefusal(code, text))

@@ -1,0 +1,199 @@
+"""The gateway as a process: one connection to the broker, what it follows, and two ports.
+
+    broker      decide requests, invocations; policies, registry and keys, kept equal to buckets
+    gateway     the port for clients
+    http        /metrics, /healthz and /readyz, for operators
+
+It may read what it follows and ask the router, and nothing else (deploy/nats). Any number of
+gateways serve the same keys: they share no state but the buckets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from router.config import Settings
+from router.config.connect import connect_by
+from router.delivery.kv.followed_bucket import FollowedBucket
+from router.delivery.wire.api import JetStream
+from router.extensions.model.registry import ExtensionRegistry
+from router.extensions.store import FollowedExtensions
+from router.gateway.application import GatewayPages, build_application
+from router.gateway.calls import GatewayCalls
+from router.gateway.doorkeeper import Doorkeeper
+from router.gateway.keys.model.api_key import ApiKey, KeyTable
+from router.gateway.keys.store import FollowedKeys
+from router.gateway.meter import GatewayMeter
+from router.gateway.model.catalogue import ModelCatalogue
+from router.policies.followed import FollowedPolicies
+from router.policies.model.policy import PolicyTable
+from router.process.observability import Metrics, ReadinessCheck, readiness_series
+from router.process.observability.http import (
+    REQUEST_TIMEOUT_S,
+    RESPONSE_TIMEOUT_S,
+    GuardedProtocol,
+    ServerLimits,
+    TlsFiles,
+    serve_application,
+)
+from router.process.supervision import Child, Intensity, Supervisor
+from router.sdk.client import Client
+from router.shell.host import HeldConnection, ProcessHost
+
+HEADERS_TIMEOUT_S = 20.0  # for a request's headers, and between two requests of a connection
+STALL_S = 30.0  # in which a reader must take something of what waits for it
+
+
+class ClientProtocol(GuardedProtocol):
+    """HTTP with limits for clients: an answer may take as long as its provider does, and a reader
+    that takes nothing for STALL_S is dropped. The application limits the time of a body.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._stalled: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self.loop.call_later(STALL_S, self.abort)
+
+    def resume_writing(self) -> None:
+        self._clear_stall()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._clear_stall()
+        super().connection_lost(exc)
+
+    def _clear_stall(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+    def _set_deadline(self, seconds: float) -> None:
+        if seconds == RESPONSE_TIMEOUT_S and self.is_answering:
+            self._clear_deadline()
+        else:
+            super()._set_deadline(HEADERS_TIMEOUT_S if seconds == REQUEST_TIMEOUT_S else seconds)
+
+
+class OwnKeyTable(KeyTable):
+    """The keys of the bucket, and one that is in no bucket: it lives as long as this process."""
+
+    def __init__(self, own: ApiKey | None) -> None:
+        super().__init__()
+        self._own = () if own is None else (own,)
+        self.replace(())
+
+    def replace(self, keys: Iterable[ApiKey]) -> None:
+        super().replace((*keys, *self._own))
+
+
+class FollowedBuckets:
+    """What a gateway knows of its tenants: their policies, the registry, the keys."""
+
+    def __init__(self, jetstream: JetStream, settings: Settings, own_key: ApiKey | None) -> None:
+        buckets = settings.buckets
+        self.policies, self.registry = PolicyTable(), ExtensionRegistry()
+        self.keys = OwnKeyTable(own_key)
+        self._followed: Mapping[str, FollowedBucket[Any]] = {
+            "policies": FollowedPolicies(jetstream, buckets.policies.name, self.policies),
+            "extensions": FollowedExtensions(
+                jetstream, buckets.extensions.name, self.registry, lambda _: None
+            ),
+            "keys": FollowedKeys(jetstream, buckets.keys.name, self.keys),
+        }
+
+    async def load(self) -> None:
+        """Read every entry. Raises BrokerUnavailable, for the policies."""
+        for followed in self._followed.values():
+            await followed.load()
+
+    @property
+    def children(self) -> tuple[Child, ...]:
+        return tuple(Child(name, followed.run) for name, followed in self._followed.items())
+
+    @property
+    def checks(self) -> Mapping[str, ReadinessCheck]:
+        return {name: followed.check for name, followed in self._followed.items()}
+
+
+class GatewayService:
+    """`run` serves until it is cancelled. `own_key`: of this process alone."""
+
+    def __init__(self, settings: Settings, own_key: ApiKey | None = None) -> None:
+        self._settings = settings
+        self._own_key = own_key
+        self.metrics = Metrics(
+            settings.metrics.tenant_label_allowlist, settings.metrics.label_limit
+        )
+        self.metrics.ready.set_function(lambda: readiness_series(self.readiness()))
+        self._host = ProcessHost()
+        self._buckets: FollowedBuckets | None = None
+        self._is_connected: Callable[[], bool] = lambda: False
+        self.url = ""  # of the port for clients
+
+    async def run(self, on_ready: Callable[[str, str], None] = lambda *_: None) -> None:
+        """Serve. `on_ready` gets the address for clients and that of the operators' pages.
+
+        Raises Misconfigured, BrokerUnavailable at the start, ConnectionStuck later.
+        """
+        held = HeldConnection(partial(connect_by, self._settings.nats), "gateway")
+        async with self._host.hold(held) as (connection,):
+            self._is_connected = lambda: connection.is_connected
+            jetstream = JetStream(connection, self._settings.nats.js_domain)
+            self._buckets = FollowedBuckets(jetstream, self._settings, self._own_key)
+            await self._buckets.load()
+            async with Client(connection, subject=self._settings.decide.subject) as client:
+                tree = self._build_tree(client, self._buckets)
+                await self._host.run(
+                    tree, lambda: on_ready(self.url, self._host.url), lambda: bool(self.url)
+                )
+
+    def _build_tree(self, client: Client, buckets: FollowedBuckets) -> Supervisor:
+        settings = self._settings
+        config, http = settings.gateway, settings.http
+        children = (
+            self._host.pages(http.host, config.pages_port, self.metrics.registry, self.readiness),
+            *buckets.children,
+            Child("gateway", partial(self._serve, self._build_application(client, buckets))),
+        )
+        return Supervisor("gateway", children, intensity=Intensity(30, 60))
+
+    def _build_application(self, client: Client, buckets: FollowedBuckets) -> ASGIApp:
+        config, meter = self._settings.gateway, GatewayMeter(self.metrics)
+        catalogue = ModelCatalogue(buckets.policies, buckets.registry)
+        doorkeeper = Doorkeeper(buckets.keys, meter)
+        calls = GatewayCalls(client, catalogue, config, meter)
+        pages = GatewayPages(calls, catalogue, doorkeeper, config, meter)
+        return build_application(pages, meter)
+
+    async def _serve(self, application: ASGIApp) -> None:
+        config = self._settings.gateway
+        tls = None
+        if config.tls_cert is not None and config.tls_key is not None:
+            tls = TlsFiles(config.tls_cert, config.tls_key)
+
+        def on_started(port: int) -> None:
+            self.url = f"{'http' if tls is None else 'https'}://{config.host}:{port}"
+
+        limits = ServerLimits(config.connections, spares_answers=True)
+        await serve_application(
+            application,
+            config.host,
+            config.port,
+            on_started,
+            protocol=ClientProtocol,
+            limits=limits,
+            tls=tls,
+        )
+
+    def readiness(self) -> Mapping[str, ReadinessCheck]:
+        is_connected = self._is_connected()
+        broker = ReadinessCheck(is_connected, "connected" if is_connected else "not connected")
+        return {"broker": broker, **(self._buckets.checks if self._buckets is not None else {})}
