@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import orjson
@@ -35,29 +35,11 @@ from router.gateway.answers import EventStream, list_headers, write_whole
 from router.gateway.calls import AskedRequest, GatewayCalls
 from router.gateway.doorkeeper import Doorkeeper, choose_usual_policy, require_policy
 from router.gateway.keys.model.api_key import ApiKey
-from router.gateway.model.apis import (
-    CHAT,
-    COMPLETIONS,
-    DEFAULT_POLICY,
-    EMBEDDINGS,
-    MAX_BODY_BYTES,
-    RESPONSES,
-    Fields,
-    find_policy,
-    read_api_request,
-    read_fields,
-)
+from router.gateway.meter import GatewayMeter
+from router.gateway.model import apis, refusal
+from router.gateway.model.apis import Fields, read_fields
 from router.gateway.model.catalogue import ModelCatalogue
-from router.gateway.model.refusal import (
-    FORBIDDEN,
-    METHOD_NOT_ALLOWED,
-    MODEL_NOT_FOUND,
-    NOT_FOUND,
-    REQUEST_TIMEOUT,
-    TOO_LARGE,
-    GatewayRefusal,
-    refuse_decision,
-)
+from router.gateway.model.refusal import GatewayRefusal
 from router.gateway.settings import GatewayConfig
 from router.process.observability import events, logs
 
@@ -73,16 +55,6 @@ T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class RequestMeter(Protocol):
-    """Counts requests and their time."""
-
-    def on_request(self, api: str, status: int, tenant_id: str, seconds: float) -> None: ...
-
-    def on_first_byte(self, api: str, seconds: float) -> None: ...
-
-    def on_stream(self, change: int) -> None: ...
-
-
 class GatewayPages:
     """The endpoints. `calls` and `catalogue` may serve any number of requests at once."""
 
@@ -92,7 +64,7 @@ class GatewayPages:
         catalogue: ModelCatalogue,
         doorkeeper: Doorkeeper,
         config: GatewayConfig,
-        meter: RequestMeter,
+        meter: GatewayMeter,
     ) -> None:
         self._calls = calls
         self._catalogue = catalogue
@@ -136,17 +108,17 @@ class GatewayPages:
             async with asyncio.timeout(self._config.body_timeout_ms / 1000):
                 async for part in request.stream():
                     size += len(part)
-                    if size > MAX_BODY_BYTES:
-                        text = f"A request has at most {MAX_BODY_BYTES} bytes"
-                        raise GatewayRefusal(TOO_LARGE, text)
+                    if size > apis.MAX_BODY_BYTES:
+                        text = f"A request has at most {apis.MAX_BODY_BYTES} bytes"
+                        raise GatewayRefusal(refusal.TOO_LARGE, text)
                     parts.append(part)
         except TimeoutError:
-            raise GatewayRefusal(REQUEST_TIMEOUT, "The body did not come in time") from None
+            raise GatewayRefusal(refusal.REQUEST_TIMEOUT, "The body did not come in time") from None
         return b"".join(parts)
 
     def _read_asked(self, api: str, key: ApiKey, request: Request, body: bytes) -> AskedRequest:
-        asked = read_api_request(api, body)
-        named = find_policy(asked.model, choose_usual_policy(key, DEFAULT_POLICY))
+        asked = apis.read_api_request(api, body)
+        named = apis.find_policy(asked.model, choose_usual_policy(key, apis.DEFAULT_POLICY))
         require_policy(key, named.policy_id)
         traceparent = request.headers.get(TRACEPARENT, "")
         is_traced = bool(is_traceparent(traceparent))
@@ -162,13 +134,13 @@ class GatewayPages:
         )
 
     async def _answer(self, asked: AskedRequest, request: Request) -> Response:
-        answer = await _while_connected(request, self._calls.answer(asked))
+        answer = await run_for_client(request, self._calls.answer(asked))
         body = write_whole(asked, answer)
         cost = answer.metadata.get("cost")
         return Response(body, headers=list_headers(asked, answer.attempt, cost), media_type=JSON)
 
     async def _stream(self, asked: AskedRequest, request: Request, begun: float) -> Response:
-        opened = await _while_connected(request, self._calls.open_stream(asked))
+        opened = await run_for_client(request, self._calls.open_stream(asked))
         self._meter.on_first_byte(asked.api.api, monotonic() - begun)
         self._meter.on_stream(1)
         stream = EventStream(asked, opened, self._config.keep_alive_ms / 1000)
@@ -192,7 +164,7 @@ class GatewayPages:
     async def show_model(self, request: Request) -> Response:
         key, name = self._admit(request), request.path_params["model"]
         if name not in self._list_names(key):
-            raise GatewayRefusal(MODEL_NOT_FOUND, "There is no such model", param="model")
+            raise GatewayRefusal(refusal.MODEL_NOT_FOUND, "There is no such model", param="model")
         return Response(orjson.dumps(_describe_model(name)), media_type=JSON)
 
     def _list_names(self, key: ApiKey) -> list[str]:
@@ -204,13 +176,13 @@ class GatewayPages:
         """A decide request in any JSON form that the stream takes; its tenant is the key's."""
         key = self._admit(request)
         fields = read_fields(await self._read_body(request))
-        policy_id = _read_text(fields, "policy_id") or choose_usual_policy(key, DEFAULT_POLICY)
+        policy_id = _read_text(fields, "policy_id") or choose_usual_policy(key, apis.DEFAULT_POLICY)
         require_policy(key, policy_id)
         _require_tenant(fields, key.tenant_id)
         body = msgspec.json.encode({**fields, "policy_id": policy_id})
         headers = {"tenant_id": key.tenant_id, "version": "1", "trace_id": uuid.uuid4().hex}
-        answer = await _while_connected(request, self._calls.decide_raw(body, headers))
-        status = 200 if answer.error is None else refuse_decision(answer.error).status
+        answer = await run_for_client(request, self._calls.decide_raw(body, headers))
+        status = 200 if answer.error is None else refusal.refuse_decision(answer.error).status
         return Response(answer.raw, status_code=status, media_type=JSON)
 
 
@@ -220,7 +192,7 @@ def _require_tenant(fields: Fields, tenant_id: str) -> None:
     inner = read_fields(bytes(message)) if message is not None else {}
     for name, place in ((fields, "tenant_id"), (inner, "message.tenant_id")):
         if _read_text(name, "tenant_id") not in (None, tenant_id):
-            raise GatewayRefusal(FORBIDDEN, "This key is another tenant's", param=place)
+            raise GatewayRefusal(refusal.FORBIDDEN, "This key is another tenant's", param=place)
 
 
 def _read_text(fields: Fields, name: str) -> str | None:
@@ -266,7 +238,7 @@ class HeldStream(StreamingResponse):
                 self._on_end()
 
 
-async def _while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+async def run_for_client(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """The result. Raises ClientDisconnect, after the work was cancelled, when the client leaves."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(request.receive())
@@ -281,26 +253,26 @@ async def _while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
         await asyncio.wait({working, leaving})
 
 
-def make_error(refusal: GatewayRefusal) -> Response:
-    after_s = refusal.retry_after_s
+def make_error(refused: GatewayRefusal) -> Response:
+    after_s = refused.retry_after_s
     headers = {} if after_s is None else {"retry-after": str(after_s)}
-    return Response(refusal.body, refusal.status, headers, JSON)
+    return Response(refused.body, refused.status, headers, JSON)
 
 
 # -- The application.
 
 
-def build_application(pages: GatewayPages, meter: RequestMeter) -> Starlette:
+def build_application(pages: GatewayPages, meter: GatewayMeter) -> Starlette:
     """Every address, with errors in OpenAI's shape."""
 
     def serve(api: str, endpoint: Endpoint) -> Endpoint:
         return partial(_respond, api, endpoint, meter)
 
     asked = {
-        "/v1/chat/completions": CHAT,
-        "/v1/completions": COMPLETIONS,
-        "/v1/embeddings": EMBEDDINGS,
-        "/v1/responses": RESPONSES,
+        "/v1/chat/completions": apis.CHAT,
+        "/v1/completions": apis.COMPLETIONS,
+        "/v1/embeddings": apis.EMBEDDINGS,
+        "/v1/responses": apis.RESPONSES,
     }
     routes = [
         Route(path, serve(api, partial(pages.ask, api)), methods=["POST"])
@@ -315,7 +287,7 @@ def build_application(pages: GatewayPages, meter: RequestMeter) -> Starlette:
     return Starlette(routes=routes, exception_handlers={HTTPException: _on_http_exception})
 
 
-async def _respond(api: str, endpoint: Endpoint, meter: RequestMeter, request: Request) -> Response:
+async def _respond(api: str, endpoint: Endpoint, meter: GatewayMeter, request: Request) -> Response:
     begun = monotonic()
     try:
         response = await endpoint(request)
@@ -333,6 +305,6 @@ async def _respond(api: str, endpoint: Endpoint, meter: RequestMeter, request: R
 
 async def _on_http_exception(_: Request, exc: Exception) -> Response:
     is_method = isinstance(exc, HTTPException) and exc.status_code == 405
-    code = METHOD_NOT_ALLOWED if is_method else NOT_FOUND
+    code = refusal.METHOD_NOT_ALLOWED if is_method else refusal.NOT_FOUND
     text = "This address takes another method" if is_method else "There is no such address"
     return make_error(GatewayRefusal(code, text))

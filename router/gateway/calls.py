@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -33,6 +32,7 @@ from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
 from router.core.errors import BrokerUnavailable, NoRouter, RouterError, Unanswered
 from router.delivery.wire.calls.request_reply import TooLarge
+from router.gateway.meter import GatewayMeter
 from router.gateway.model.apis import (
     ApiRequest,
     Fields,
@@ -72,12 +72,6 @@ class AskedRequest(Struct, frozen=True, kw_only=True):
     model: str | None  # of a provider, where the client named one
     api: ApiRequest
     context: Mapping[str, object]
-
-
-class CallMeter(Protocol):
-    """Counts what becomes of attempts."""
-
-    def on_failover(self, provider_id: str, code: str) -> None: ...
 
 
 class ProviderAttempt(Struct, frozen=True, kw_only=True):
@@ -129,7 +123,7 @@ class GatewayCalls:
         client: Client,
         catalogue: ModelCatalogue,
         config: GatewayConfig,
-        meter: CallMeter,
+        meter: GatewayMeter,
         now: Clock = steady,
     ) -> None:
         self._client = client

@@ -9,12 +9,12 @@ a key above its rate                        ──> 429
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from router.contracts.decision import RATE_LIMIT_EXCEEDED
 from router.core.clock import Clock, now_ms, steady
 from router.gateway.keys.model.api_key import ApiKey, KeyTable, read_key_id
 from router.gateway.keys.model.limits import GuessLimiter, KeyRates
+from router.gateway.meter import GatewayMeter
 from router.gateway.model.refusal import (
     FORBIDDEN,
     INVALID_API_KEY,
@@ -25,19 +25,13 @@ from router.gateway.model.refusal import (
 SCHEME = "bearer "
 
 
-class EntryMeter(Protocol):
-    """Counts who is not let in."""
-
-    def on_refused_key(self, cause: str) -> None: ...
-
-
 class Doorkeeper:
     """For all requests of a gateway. `now`: for waits, seconds."""
 
     def __init__(
         self,
         keys: KeyTable,
-        meter: EntryMeter,
+        meter: GatewayMeter,
         now: Clock = steady,
     ) -> None:
         self._keys = keys

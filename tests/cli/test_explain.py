@@ -19,6 +19,7 @@ from router.contracts.malformed import VALIDATION_CODES
 from router.core import outcome
 from router.core.errors import RouterError
 from router.extensions.model import modes
+from router.gateway.model import refusal
 from router.mailbox.policies import POLICIES
 from router.operate.admin import service
 from router.operate.doctor import Verdict
@@ -42,6 +43,11 @@ TOLD = {
     | set(modes._CODES.values()),
     "decision": set(PRIORITIES),
     "admin": {*service.HTTP_STATUSES, service.INTERNAL},
+    "http": {
+        value
+        for name, value in vars(refusal).items()
+        if name.isupper() and name[0] != "_" and isinstance(value, str)
+    },
     "worker": {
         value
         for name, value in vars(step).items()

@@ -5,6 +5,7 @@
     workers.toml         in workers' results and dead letters
     dead_letters.toml    in dead letters
     failures.toml        on standard error, in logs
+    gateway.toml         in answers of the HTTP gateway
     operators.toml       the mailbox's policies, the doctor's verdicts, exit statuses
     header_rules.RULES   violations of the header contract: `trace_id.malformed`
 
@@ -25,13 +26,14 @@ from msgspec import Struct
 
 from router.contracts.header_rules import RULES, HeaderRule
 
-FILES = ("answers", "decisions", "workers", "dead_letters", "failures", "operators")
+FILES = ("answers", "decisions", "workers", "dead_letters", "failures", "gateway", "operators")
 
 # Where a code is met, in the order in which they are listed.
 CODE_KINDS: Mapping[str, str] = {
     "answer": "In an answer: error.code, or its details.cause",
     "decision": "In a decision: reason",
     "admin": "In an answer of an operators' service",
+    "http": "In an answer of the HTTP gateway: error.code",
     "worker": "In a worker's result or dead letter: error_code",
     "reason": "In a dead letter: reason",
     "validation": "In a dead letter: validation_error.code",

@@ -225,18 +225,18 @@ class AnswerHead(Struct, frozen=True):
 
 def count_usage(metadata: Mapping[str, str]) -> dict[str, object] | None:
     """Tokens as they were billed, in OpenAI's shape; None: there are none."""
-    told = {name: _whole(metadata.get(f"{name}_tokens")) for name in ("prompt", "completion")}
+    told = {name: _read_whole(metadata.get(f"{name}_tokens")) for name in ("prompt", "completion")}
     if None in told.values():
         return None
     usage: dict[str, object] = {f"{name}_tokens": count for name, count in told.items()}
     usage["total_tokens"] = sum(count for count in told.values() if count is not None)
-    cached = _whole(metadata.get("cached_tokens"))
+    cached = _read_whole(metadata.get("cached_tokens"))
     return (
         usage if cached is None else {**usage, "prompt_tokens_details": {"cached_tokens": cached}}
     )
 
 
-def _whole(text: str | None) -> int | None:
+def _read_whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() else None
 
 

@@ -15,20 +15,8 @@ from math import ceil
 import orjson
 from msgspec import Struct
 
-from router.contracts.decision import (
-    BUDGET_EXCEEDED,
-    CANNOT_BE_STORED,
-    DEADLINE_EXCEEDED,
-    DECISION_FAILED,
-    EXPIRED,
-    INTERNAL,
-    INVALID_REQUEST,
-    OVERLOADED,
-    POLICY_NOT_FOUND,
-    RATE_LIMIT_EXCEEDED,
-    UNAUTHORIZED,
-    Refusal,
-)
+from router.contracts import decision
+from router.contracts.decision import Refusal
 
 # The gateway's own codes; the others are the router's.
 INVALID_API_KEY = "invalid_api_key"
@@ -50,33 +38,33 @@ _BAD, _AUTH, _DENIED = "invalid_request_error", "authentication_error", "permiss
 _LIMIT, _QUOTA, _SERVER = "rate_limit_error", "insufficient_quota", "server_error"
 
 STATUSES: Mapping[str, tuple[int, str]] = {
-    INVALID_REQUEST: (400, _BAD),
+    decision.INVALID_REQUEST: (400, _BAD),
     "validator_blocked": (400, _BAD),
     PROVIDER_REFUSED: (400, _BAD),
     INVALID_API_KEY: (401, _AUTH),
-    BUDGET_EXCEEDED: (402, _QUOTA),
+    decision.BUDGET_EXCEEDED: (402, _QUOTA),
     FORBIDDEN: (403, _DENIED),
-    UNAUTHORIZED: (403, _DENIED),
+    decision.UNAUTHORIZED: (403, _DENIED),
     NOT_FOUND: (404, _BAD),
     MODEL_NOT_FOUND: (404, _BAD),
-    POLICY_NOT_FOUND: (404, _BAD),
+    decision.POLICY_NOT_FOUND: (404, _BAD),
     METHOD_NOT_ALLOWED: (405, _BAD),
     REQUEST_TIMEOUT: (408, _BAD),
     TOO_LARGE: (413, _BAD),
-    RATE_LIMIT_EXCEEDED: (429, _LIMIT),
-    OVERLOADED: (429, _LIMIT),
+    decision.RATE_LIMIT_EXCEEDED: (429, _LIMIT),
+    decision.OVERLOADED: (429, _LIMIT),
     TOO_MANY_GUESSES: (429, _LIMIT),
     PROVIDER_RATE_LIMITED: (429, _LIMIT),
-    INTERNAL: (500, _SERVER),
-    CANNOT_BE_STORED: (500, _SERVER),
+    decision.INTERNAL: (500, _SERVER),
+    decision.CANNOT_BE_STORED: (500, _SERVER),
     PROVIDER_FAILED: (502, _SERVER),
     "pre_processor_failed": (502, _SERVER),
     "post_processor_failed": (502, _SERVER),
     STREAM_INTERRUPTED: (502, _SERVER),
-    DECISION_FAILED: (503, _SERVER),
+    decision.DECISION_FAILED: (503, _SERVER),
     NO_ROUTER: (503, _SERVER),
-    DEADLINE_EXCEEDED: (504, _SERVER),
-    EXPIRED: (504, _SERVER),
+    decision.DEADLINE_EXCEEDED: (504, _SERVER),
+    decision.EXPIRED: (504, _SERVER),
     PROVIDER_TIMEOUT: (504, _SERVER),
 }
 MAX_MESSAGE = 1_000  # characters
@@ -125,7 +113,7 @@ def refuse_decision(refusal: Refusal) -> GatewayRefusal:
     details = refusal.details or {}
     after = details.get("retry_after_ms")
     code = refusal.code
-    if code == DECISION_FAILED and _is_limited(details.get("providers")):
+    if code == decision.DECISION_FAILED and _is_limited(details.get("providers")):
         code = PROVIDER_RATE_LIMITED
     field = details.get("field")
     return GatewayRefusal(
@@ -177,7 +165,9 @@ def judge_failure(
         case (("stream_overrun" | "stream_broken"), _):
             return FailedAttempt(GatewayRefusal(STREAM_INTERRUPTED, text), None)
         case _:
-            return FailedAttempt(GatewayRefusal(code or INTERNAL, text, retry_after_ms=after), None)
+            return FailedAttempt(
+                GatewayRefusal(code or decision.INTERNAL, text, retry_after_ms=after), None
+            )
 
 
 def _read_whole(text: str | None) -> int | None:
