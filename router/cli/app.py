@@ -169,8 +169,9 @@ PANELS: Mapping[str | None, Mapping[str, Place]] = {
             },
         ),
         "provider": GroupPlace(
-            "Providers: asked directly, and what is learned of them.",
+            "Providers: served, asked directly, and what is learned of them.",
             {
+                "run": "router.providers.commands:run",
                 "stats": "router.policies.commands.list_show:stats",
                 "invoke": "router.work.commands.provider:invoke",
             },

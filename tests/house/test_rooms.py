@@ -28,6 +28,7 @@ ROOMS = {
         "lake",
         "operate",
         "gateway",
+        "providers",
     ),
 }
 # Tests of one room stand in a folder of its name; these are of all rooms, or of none.

@@ -109,6 +109,8 @@ EXTENSION_THREADS_HELD: Final = "extension.threads_held"
 EXTENSION_TOLERATED: Final = "extension.tolerated"  # it failed or rejected, and its mode is `warn`
 EXTENSION_REGISTERED: Final = "extension.registered"
 EXTENSION_UNREGISTERED: Final = "extension.unregistered"
+PROVIDER_KEY_UNREAD: Final = "provider.key_unread"  # its file is illegal: the last key is used
+PROVIDER_MODELS_UNKNOWN: Final = "provider.models_unknown"  # the API does not list them
 
 # the lease of a partition cannot be read or renewed
 LEASE_UNAVAILABLE: Final = "partition.lease_unavailable"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from router.core import ids
@@ -26,6 +26,7 @@ from router.extensions.model.entry import (
     VALIDATOR,
     subject_of,
 )
+from router.sdk.extension.request import NOTHING
 
 Function = Callable[[Any], Any]
 
@@ -33,7 +34,8 @@ Function = Callable[[Any], Any]
 class Extension:
     """One function under one subject. `blocking`: a plain function that waits or computes long runs
     in a thread; any other plain function runs between two messages, and delays all of them.
-    `timeout_ms` and `retry` go into its registry entry; None leaves them to the registry.
+    `timeout_ms`, `retry` and `metadata` go into its registry entry; None leaves the first two to
+    the registry.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Extension:
         blocking: bool,
         timeout_ms: int | None,
         retry: int | None,
+        metadata: Mapping[str, object] = NOTHING,
     ) -> None:
         functools.update_wrapper(self, function)
         _check(function, kind, extension_id, version, blocking)
@@ -56,6 +59,7 @@ class Extension:
         self.blocking = blocking
         self.timeout_ms = timeout_ms
         self.retry = retry
+        self.metadata = metadata
         self.streams = inspect.isasyncgenfunction(function)
 
     def __call__(self, request: Any) -> Any:

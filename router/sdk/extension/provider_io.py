@@ -225,6 +225,8 @@ def join_pieces(pieces: list[object]) -> Output:
     last = piece if isinstance(piece, Output) else Output()
     told = [piece for piece in pieces if isinstance(piece, Usage)]
     texts = [piece for piece in pieces if type(piece) is not Usage and piece is not last]
+    if not texts:  # it has streamed nothing: its output may be any JSON value
+        return replace(last, **_join_figures(told))
     if not all(isinstance(text, str) for text in (*texts, last.output)):
         raise_invalid("output", "a stream of bytes has to be asked for as a stream")
     return replace(last, output="".join(map(str, (*texts, last.output))), **_join_figures(told))

@@ -60,6 +60,7 @@ log = logs.logger(__name__)
 PUT = "beamline.router.v1.admin.put_extension"
 REGISTRATION_AUTHOR = "self-registration"
 CONFLICT = "conflict"
+KEPT = "the entry that was there is kept: `router extension register` changes it"
 TIMEOUT_S = 2.0
 WAITS_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # the last repeats
 RECONNECT_CHECK_S = 0.25  # how soon a reconnect is noticed
@@ -105,7 +106,8 @@ class Registration:
         except RouterError as exc:
             self._tell(entry, str(exc))
             return True
-        log.info(events.EXTENSION_REGISTERED, extension=entry["id"], is_new=is_new)
+        hint = {} if is_new else {"hint": KEPT}
+        log.info(events.EXTENSION_REGISTERED, extension=entry["id"], is_new=is_new, **hint)
         return True
 
     def _tell(self, entry: Mapping[str, object], why: str) -> None:
@@ -152,6 +154,7 @@ def entry_of(extension: Extension, instances: Mapping[str, int]) -> dict[str, ob
         "subject": extension.subject,
         **{name: value for name, value in options.items() if value is not None},
         **({"instances": shares} if shares else {}),
+        **({"metadata": extension.metadata} if extension.metadata else {}),
     }
 
 
