@@ -168,7 +168,8 @@ class GatewayPages:
         return Response(orjson.dumps(_describe_model(name)), media_type=JSON)
 
     def _list_names(self, key: ApiKey) -> list[str]:
-        return list(self._catalogue.list_models(key.tenant_id, key.policies))
+        usual = choose_usual_policy(key, apis.DEFAULT_POLICY)
+        return list(self._catalogue.list_models(key.tenant_id, usual, key.policies))
 
     # -- The router's own -----------------------------------------------------------------------
 

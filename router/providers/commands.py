@@ -22,10 +22,10 @@ READY = "provider.ready"
 
 
 def load_with_extra(nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
-    """Raises Misconfigured, also without the extra `providers`."""
+    """Raises Misconfigured, also without the extra `gateway`."""
     given: Mapping[str, object] = {"nats.url": nats_url}
     if find_spec("httpx2") is None:
-        raise Misconfigured("httpx2", "is not installed: pip install 'beamline-router[providers]'")
+        raise Misconfigured("httpx2", "is not installed: pip install 'beamline-router[gateway]'")
     return load_settings_of_command(config, given).settings
 
 

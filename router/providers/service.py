@@ -17,6 +17,7 @@ import orjson
 from msgspec.structs import replace
 
 from router.config import Settings
+from router.contracts.provider_call import STREAM_HEADER
 from router.core.errors import Misconfigured, RouterError
 from router.extensions.model.entry import PROVIDER
 from router.process.observability import events, logs
@@ -71,7 +72,7 @@ class ProviderService:
         call = read_call(invocation, self._kind.apis, self._models)
         if not call.is_stream:
             output = await self._kind.complete(call)
-            yield _make_plain(output) if call.is_plain else output
+            yield _make_plain(output) if call.is_plain else _write_output(invocation, output)
             return
         async for piece in self._kind.stream(call):
             if not isinstance(piece, ApiEvent):
@@ -102,6 +103,13 @@ class ProviderService:
             retry=None,
             metadata=metadata,
         )
+
+
+def _write_output(invocation: Invocation, output: Output) -> Output:
+    """The piece of a stream is text."""
+    if STREAM_HEADER not in invocation.headers:
+        return output
+    return replace(output, output=orjson.dumps(output.output).decode())
 
 
 def _make_plain(output: Output) -> Output:

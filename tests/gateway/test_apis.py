@@ -91,6 +91,7 @@ def test_embeddings_are_not_streamed() -> None:
     [
         ("auto", NamedPolicy("usual")),
         ("router/chat", NamedPolicy("chat")),
+        ("router/chat/openai/gpt-4o", NamedPolicy("chat", "openai/gpt-4o")),
         ("gpt-4o", NamedPolicy("usual", "gpt-4o")),
         ("openai/gpt-4o", NamedPolicy("usual", "openai/gpt-4o")),
     ],
@@ -99,7 +100,7 @@ def test_a_model_names_a_policy_or_a_providers_model(model: str, named: NamedPol
     assert find_policy(model, "usual") == named
 
 
-@pytest.mark.parametrize("model", ["router/", "router/_shared/x", "router/a b"])
+@pytest.mark.parametrize("model", ["router/", "router/_shared", "router/chat/", "router/a b"])
 def test_a_name_that_no_policy_can_have_is_no_model(model: str) -> None:
     with pytest.raises(GatewayRefusal) as refused:
         find_policy(model)

@@ -93,6 +93,13 @@ async def wait_for_models(gateway: Gateway, *names: str) -> None:
     await until(has_models)
 
 
+async def wait_for_provider(gateway: Gateway, provider_id: str) -> None:
+    """Until the gateway has its entry."""
+    buckets = gateway.service._buckets
+    assert buckets is not None
+    await until(lambda: provider_id in buckets.registry.get_all())
+
+
 def read_events(text: str) -> list[str]:
     """The data of each server-sent event, by the rules of the standard: comments are none."""
     blocks = text.replace("\r\n", "\n").split("\n\n")

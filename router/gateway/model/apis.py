@@ -143,16 +143,16 @@ class NamedPolicy(Struct, frozen=True):
 
 def find_policy(model: str, usual: str = DEFAULT_POLICY) -> NamedPolicy:
     """`router/chat` is the policy `chat`, `auto` the usual one; any other name is a provider's
-    model. Raises GatewayRefusal.
+    model, of the usual policy, or of the one in `router/chat/gpt-4o`. Raises GatewayRefusal.
     """
     if model == AUTO:
         return NamedPolicy(usual)
     if not model.startswith(POLICY_PREFIX):
         return NamedPolicy(usual, model)
-    policy_id = model.removeprefix(POLICY_PREFIX)
-    if not is_scoped(policy_id):
+    policy_id, slash, of_provider = model.removeprefix(POLICY_PREFIX).partition("/")
+    if not is_scoped(policy_id) or (slash and not of_provider):
         raise GatewayRefusal(MODEL_NOT_FOUND, f"There is no policy {policy_id!r}", param="model")
-    return NamedPolicy(policy_id)
+    return NamedPolicy(policy_id, of_provider or None)
 
 
 # -- What a provider is asked.

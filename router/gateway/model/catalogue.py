@@ -117,19 +117,22 @@ class ModelCatalogue:
             return asked
         return models[0] if models else None
 
-    def list_models(self, tenant_id: str, policies: Iterable[str] = ()) -> Sequence[str]:
-        """What the tenant may name as `model`: its policies, and the models behind them. `policies`:
-        those that its key may name; none: all.
+    def list_models(
+        self, tenant_id: str, usual: str, policies: Iterable[str] = ()
+    ) -> Sequence[str]:
+        """What the tenant may name as `model`: its policies, and the models of the usual one.
+        `policies`: those that its key may name; none: all.
         """
         allowed = frozenset(policies)
-        models: dict[str, None] = {}
-        for policy in self._list_policies(tenant_id):
-            if allowed and policy.policy_id not in allowed:
-                continue
-            models[f"{POLICY_PREFIX}{policy.policy_id}"] = None
-            for name, own_model in _list_candidates(policy):
-                models |= dict.fromkeys(self._list_models(name, own_model))
-        return list(models)
+        names = [
+            policy.policy_id
+            for policy in self._list_policies(tenant_id)
+            if not allowed or policy.policy_id in allowed
+        ]
+        of_usual = self._policies.find(tenant_id, usual) if usual in names else None
+        candidates = [] if of_usual is None else _list_candidates(of_usual)
+        models = [model for named in candidates for model in self._list_models(*named)]
+        return list(dict.fromkeys([*(f"{POLICY_PREFIX}{name}" for name in names), *models]))
 
     def _list_policies(self, tenant_id: str) -> Iterator[Policy]:
         """Its own go before the shared ones of their name."""
