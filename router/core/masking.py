@@ -40,7 +40,8 @@ MAX_ITEMS = 100  # of one list or object in a log line
 _ROOM_FOR_COUNT = 48  # for the note about the cut
 _DEEPEST = 16  # a value that contains itself must not block the log
 PEM = "-----BEGIN"
-_SEED = re.compile(r"\bS[ACNOUX][A-Z2-7]{56}\b")  # of an nkey
+# the seed of an nkey, or an API key of the gateway
+_SEED = re.compile(r"\bS[ACNOUX][A-Z2-7]{56}\b|\brk_[0-9a-f]{12}_[0-9a-f]{64}\b")
 _BEHIND_PATH = re.compile(r"[?#]")
 # an address is within one word; words do not overlap, so this is one pass
 _WORD = re.compile(r'[^\s,"\\]+')
@@ -68,7 +69,7 @@ def hide_query(address: str) -> str:
 
 
 def hide_keys(text: str) -> str:
-    """Hide an nkey's seed or a PEM block that was pasted where a file name belongs."""
+    """Hide an nkey's seed, an API key or a PEM block that was pasted where another text belongs."""
     return MASK if PEM in text else _SEED.sub(MASK, text)
 
 

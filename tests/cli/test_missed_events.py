@@ -104,3 +104,47 @@ async def test_what_is_audited_leaves_no_second_event(nats_url: str, shell: Path
     assert [
         len(await list_events(nats_url, command)) for command in ("price put", "price delete")
     ] == [1, 1]
+
+
+async def make_key(url: str) -> str:
+    made = await call_command_async("key", "create", "acme", "--json", "--nats-url", url)
+    assert made.status == 0, made.err
+    key_id: str = made.json["key_id"]
+    return key_id
+
+
+async def test_a_key_s_revocation_leaves_its_event_with_the_tenant(
+    nats_url: str, shell: Path
+) -> None:
+    words = ("key", "revoke", await make_key(nats_url))
+    assert await run(nats_url, shell, words, CRASHPOINT="audit_recording") == KILLED_EXIT_CODE
+    for _ in range(2):
+        assert await run(nats_url, shell, words) == 1
+    (event,) = await list_events(nats_url, "key revoke")
+    assert (event["target"], event["tenant_id"]) == (words[2], "acme")
+
+
+async def test_a_rotation_that_was_killed_before_its_second_event_leaves_it_when_it_is_refused(
+    nats_url: str, shell: Path
+) -> None:
+    words = ("key", "rotate", await make_key(nats_url))
+    assert await run(nats_url, shell, words, CRASHPOINT="audit_recording:2") == KILLED_EXIT_CODE
+    assert await list_events(nats_url, "key rotate") == []
+    for _ in range(2):
+        assert await run(nats_url, shell, words) == 1
+    (event,) = await list_events(nats_url, "key rotate")
+    assert (event["target"], event["tenant_id"]) == (words[2], "acme")
+    assert event["after"]["replaced_by"] != words[2]
+
+
+async def test_a_rotation_that_was_killed_before_its_first_event_is_done_anew(
+    nats_url: str, shell: Path
+) -> None:
+    words = ("key", "rotate", await make_key(nats_url))
+    assert await run(nats_url, shell, words, CRASHPOINT="audit_recording") == KILLED_EXIT_CODE
+    assert await run(nats_url, shell, words) == 0
+    (rotated,) = await list_events(nats_url, "key rotate")
+    (unshown,) = await list_events(nats_url, "key revoke")
+    assert unshown["before"]["replaces"] == words[2]
+    listed = (await call_command_async("key", "list", "--json", "--nats-url", nats_url)).lines
+    assert {one["key_id"] for one in listed} == {words[2], rotated["after"]["replaced_by"]}

@@ -31,6 +31,9 @@ from router.delivery.wire.topology import Difference
 from router.extensions.model import parse_entry
 from router.extensions.store import RegisteredExtension
 from router.extensions.views import HEALTH, list_figures, make_extensions_view
+from router.gateway.keys.model.api_key import ApiKey
+from router.gateway.keys.store import StoredKey
+from router.gateway.keys.views import KEYS
 from router.lake.views import make_usage_view
 from router.operate.dead_letters import (
     DeadLetter,
@@ -50,6 +53,7 @@ from router.operate.views import (
     make_violations_view,
 )
 from router.operate.violations import ViolationGroup
+from router.policies.model.policy import RateLimit
 from router.policies.store import StoredPolicy
 from router.policies.views import HISTORY, POLICIES, PROVIDERS
 from router.shell.table import Table, write_csv
@@ -58,6 +62,26 @@ from router.work.assignments import StoredAssignment
 from router.work.model import TrackedWorker, WorkerCondition
 from router.work.views import make_assignments_view, make_workers_view
 
+STORED_KEYS = tuple(
+    StoredKey(
+        ApiKey(
+            key_id=str(number) * 12,
+            tenant_id="acme",
+            secret_sha256="5" * 64,
+            created_ms=1_700_000_000_000,
+            **fields,
+        ),
+        VersionRecord(version=1, author="ann", time="2026-11-29", hash="h", document={}),
+    )
+    for number, fields in enumerate(
+        (
+            {},
+            {"name": "billing", "expires_ms": 4_000_000_000_000, "replaced_by": "2" * 12},
+            {"expires_ms": 1_700_000_000_001, "policies": ("cheap", "default")},
+            {"rate": RateLimit(0.5, 7), "replaces": "1" * 12},
+        )
+    )
+)
 FILE = Path(__file__).with_name("views.json")
 AT = "2026-11-29T10:11:12.123456Z"
 LETTERS = (
@@ -229,6 +253,7 @@ SHOWN: dict[str, tuple[View, Any, Any]] = {
     "policy history": (HISTORY, CHANGES, CHANGES),
     "steps of a request": (REQUEST_STEPS, STEPS, STEPS),
     "extensions": (make_extensions_view(CALLS), REGISTERED, REGISTERED),
+    "keys": (KEYS, STORED_KEYS, STORED_KEYS),
     "health of extensions": (HEALTH, TOLD, ()),
     "usage": (
         make_usage_view(("day", "tenant_id"), "USD", ("input_tokens", "estimated_cost")),

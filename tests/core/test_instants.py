@@ -10,6 +10,7 @@ from router.core.clock import (
     format_moment,
     format_second,
     now_ms,
+    read_end,
     read_instant,
 )
 
@@ -20,6 +21,14 @@ from router.core.clock import (
 )
 def test_a_moment_is_so_long_ago(text: str, ago: timedelta) -> None:
     assert abs(datetime.now(UTC) - ago - read_instant(text)) < timedelta(minutes=1)
+    assert abs(datetime.now(UTC) + ago - read_end(text)) < timedelta(minutes=1)
+
+
+def test_an_end_is_an_iso_time_too_and_never_beyond_the_calendar() -> None:
+    assert read_end("2090-01-01T00:00:00Z") == datetime(2090, 1, 1, tzinfo=UTC)
+    for text in ("soon", "-1d", "9999999d", "1w"):
+        with pytest.raises(ValueError, match="neither like 10m"):
+            read_end(text)
 
 
 def test_a_moment_is_written_with_its_milliseconds_a_second_and_a_day_without() -> None:

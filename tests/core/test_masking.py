@@ -101,6 +101,7 @@ def test_a_login_in_an_address_is_hidden(text: str, shown: str) -> None:
         (hide_keys, f"seed S{'UA' * 28}U, read", f"seed {MASK}, read"),
         (hide_keys, "a -----BEGIN KEY", MASK),
         (hide_keys, "seed.txt", "seed.txt"),
+        (hide_keys, f"a rk_{'0a' * 6}_{'f9' * 32}: refused", f"a {MASK}: refused"),
         (printable, "a\x1b\n\u202e", "a\\x1b\n\\u202e"),
     ],
 )

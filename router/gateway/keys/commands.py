@@ -193,7 +193,7 @@ def _print_made(session: CommandSession, made: MadeKey, written: StoredKey) -> N
     key = written.key
     session.emit_one(
         {"ok": True, **list_key_fields(written), "key": made.text},
-        f"{key.key_id} of {key.tenant_id}. {ONCE}\n\n{made.text}",
+        f"{key.key_id}: a key of {key.tenant_id}. {ONCE}\n\n{made.text}",
     )
 
 

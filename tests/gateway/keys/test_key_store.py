@@ -125,6 +125,19 @@ async def test_of_two_rotations_one_holds_and_the_other_leaves_no_key(bucket: Bu
     assert old.replaced_by in {one.key_id for one in left}
 
 
+async def test_a_rotation_that_has_not_seen_another_leaves_no_key(bucket: Bucket) -> None:
+    keys, _ = open_keys(bucket)
+    stored = await keys.create(a_key().key, author="ann")
+    first, late = (a_key(replaces=stored.key.key_id).key for _ in range(2))
+    await keys.rotate(stored, first, ends_ms=now_ms(), author="ann")
+    with pytest.raises(Conflict):
+        await keys.rotate(stored, late, ends_ms=now_ms(), author="bob")
+    assert {one.key.key_id for one in await keys.store.list()} == {
+        stored.key.key_id,
+        first.key_id,
+    }
+
+
 async def test_the_key_of_a_rotation_that_was_killed_goes_with_the_next_one(
     bucket: Bucket,
 ) -> None:
