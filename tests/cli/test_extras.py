@@ -36,6 +36,13 @@ def test_a_command_without_its_extra_says_what_to_install(
     )
 
 
+def test_a_provider_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    ended = call_command("provider", "run", "mine", "--kind", "openai")
+    assert (ended.status, ended.out) == (2, "")
+    assert "pip install 'beamline-router[providers]'" in ended.err
+
+
 WITHOUT = """
 import sys
 missing, *sys.argv[1:] = sys.argv[1:]

@@ -11,7 +11,7 @@ import pytest
 
 from router.delivery.wire.frames import Headers
 from router.extensions.model import parse_entry
-from router.sdk.extension import post, pre, provider, server, validator
+from router.sdk.extension import Extension, post, pre, provider, server, validator
 from router.sdk.extension.server import PUT, entry_of
 from tests.support.broker import Broker
 from tests.support.extension_author import (
@@ -21,6 +21,7 @@ from tests.support.extension_author import (
     an_id,
     serve_extension,
 )
+from tests.support.observability import LogLines
 from tests.support.waiting import until
 
 OK = {"ok": True, "version": 1}
@@ -65,6 +66,24 @@ def test_what_is_asked_for_is_a_registry_entry(decorator) -> None:
     entry = parse_entry(entry_of(extension, {"blue": 30}))
     assert (entry.subject, entry.timeout_ms, entry.retry) == (extension.subject, 200, 1)
     assert [(one.id, one.weight) for one in entry.instances] == [("blue", 30)]
+
+
+def test_metadata_of_an_extension_is_that_of_its_entry() -> None:
+    metadata = {"apis": ["embeddings"], "models": ["small"]}
+    options = {"blocking": False, "timeout_ms": None, "retry": None}
+    extension = Extension(lambda _: None, "provider", "mine", "v1", **options, metadata=metadata)
+    assert parse_entry(entry_of(extension, {})).metadata == metadata
+
+
+async def test_the_log_says_how_an_entry_that_is_kept_is_changed(
+    nats_url: str, asker: ExtensionClient, lines: LogLines
+) -> None:
+    admin = await Admin(asker, CONFLICT).open()
+    async with serve_extension(nats_url, pre(an_id())(lambda _: None), register=True):
+        await until(lambda: lines.of("extension.registered"))
+    await admin.close()
+    (line,) = lines.of("extension.registered")
+    assert (line["is_new"], "router extension register" in str(line["hint"])) == (False, True)
 
 
 async def test_the_router_is_asked_to_write_only_what_is_missing(
