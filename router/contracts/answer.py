@@ -2,6 +2,7 @@
 
     success            {"ok": true, "decision": {…}, "context": {request_id, trace_id?}}
     success_with       the same, and "warnings": [{code, message, details}]
+    with_message       either, and "message": {…}, as `contracts.extension` writes it
     failure            {"ok": false, "error": {code, message, details?}, "context": {request_id,
                        trace_id?}}
     success_protobuf   beamline.flow.v1.RouteDecision, for `Accept: application/x-protobuf`
@@ -19,6 +20,7 @@ from typing import Any
 import orjson
 
 from router.contracts.canary import ARM
+from router.contracts.codec import BASE64
 from router.contracts.codes import read_codes
 from router.contracts.decision import (
     ASSIGNMENT_SKIPPED,
@@ -62,6 +64,11 @@ def success_with(
         success(decision, answer_id, trace_id)[:-1],
         orjson.dumps(warnings),
     )
+
+
+def with_message(answer: bytes, message: bytes) -> bytes:
+    """A successful answer with what the pre-processors left of the message."""
+    return b'%b,"message":%b}' % (answer[:-1], message)
 
 
 def build_skipped_warning(skipped: SkippedAssignment) -> dict[str, object]:
@@ -200,6 +207,19 @@ def build_decision_object() -> Schema:
     return build_object(fields, tuple(fields))
 
 
+def build_content_object(**more: Schema) -> dict[str, Any]:
+    """What a message says, as extensions get it, and requesters that ask what became of theirs."""
+    content: dict[str, Schema] = {
+        **more,
+        "message_type": refer("type"),
+        "payload": {"description": "any JSON value, also null"},
+        "payload_encoding": {"const": BASE64, "description": "the payload is bytes in base64"},
+        "payload_ref": _TEXT,
+        "metadata": {"type": "object"},
+    }
+    return build_object(content, (*more, "message_type", "payload", "metadata"))
+
+
 def _build_success() -> Schema:
     context = build_object({"request_id": refer("id"), "trace_id": refer("id")}, ("request_id",))
     warning = build_object(
@@ -215,6 +235,10 @@ def _build_success() -> Schema:
             "items": warning,
             "description": "what was asked for and not done, or not understood",
         },
+        "message": add_description(
+            build_content_object(),
+            "what the pre-processors left of it, where `return_message` asks and one of them ran",
+        ),
     }
     return build_object(fields, ("ok", "decision", "context"), title="decided")
 
@@ -243,6 +267,12 @@ def _build_failure() -> Schema:
     )
 
 
+_EXAMPLE = (
+    b'{"message_type":"chat","payload":{"text":"My card is [credit_card]"},'
+    b'"metadata":{"source":"gateway"}}'
+)
+
+
 def _list_examples() -> tuple[Any, ...]:
     """Written by the code that writes answers."""
     decision = Decision(
@@ -252,6 +282,7 @@ def _list_examples() -> tuple[Any, ...]:
     written = (
         success(decision, "r-1", "4bf92f3577b34da6a3ce929d0e0e4736"),
         success_with([build_hint_warning("polcy_id", "policy_id")], decision, "r-1"),
+        with_message(success(decision, "r-1"), _EXAMPLE),
         failure("invalid_request", problem, place, "r-1"),
         failure(
             "overloaded",

@@ -124,3 +124,4 @@ class RouteRequest(Struct, frozen=True, kw_only=True, gc=False):
     # unknown names that look like known ones, and what was probably meant
     hints: Mapping[str, str] = NO_HINTS
     wants_protobuf: bool = False  # `Accept: application/x-protobuf`
+    return_message: bool = False  # the answer says what the pre-processors left of the message

@@ -116,14 +116,17 @@ class ValidatorAnswer(Struct, frozen=True, gc=False):
 
 def message_bytes(request: RouteRequest) -> bytes:
     """The request's message. Raises InvalidExtensionMessage above 1 MiB."""
+    # an author may count on an id
+    return content_bytes(request, {"message_id": request.message_id or request.answer_id})
+
+
+def content_bytes(request: RouteRequest, body: dict[str, object]) -> bytes:
+    """What the message says, behind the fields of `body`. Raises InvalidExtensionMessage above
+    1 MiB.
+    """
     payload = request.payload
-    written = orjson.Fragment(payload.data) if type(payload) is RawJson else payload
-    message_id = request.message_id or request.answer_id  # an author may count on an id
-    body: dict[str, object] = {
-        "message_id": message_id,
-        "message_type": request.message_type,
-        "payload": written,
-    }
+    body["message_type"] = request.message_type
+    body["payload"] = orjson.Fragment(payload.data) if type(payload) is RawJson else payload
     if isinstance(payload, bytes):
         body["payload"], encoding = text_of(payload)
         if encoding is not None:

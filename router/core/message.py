@@ -72,6 +72,8 @@ class Reply(Struct, frozen=True, gc=False):
     data: bytes
     trace_id: str | None = None
     tenant_id: str | None = None
+    # what goes to the reply subject where `data` is for the requester's own inbox alone
+    public: bytes | None = None
 
 
 # -- The reply subject of a JetStream delivery, into which the server writes where the message

@@ -25,9 +25,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from router.contracts.codec import UNREADABLE_ERRORS, text_of
+from router.contracts.codec import UNREADABLE_ERRORS, bytes_of, text_of
 from router.contracts.decision import Decision, Refusal
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
 from router.contracts.raw_json import write_payload
@@ -59,9 +59,27 @@ if TYPE_CHECKING:
 NO_CONTEXT: Mapping[str, str] = {}
 
 
+class ReturnedMessage(Struct, frozen=True):
+    """The message as the pre-processors left it. `payload` is JSON as it stands; `read_payload`
+    reads it.
+    """
+
+    message_type: str
+    payload: Raw
+    payload_encoding: str | None = None
+    payload_ref: str | None = None
+    metadata: Mapping[str, Any] = NO_CONTEXT
+
+    def read_payload(self) -> Any:
+        """The value; bytes where they were sent as base64."""
+        value = msgspec.json.decode(self.payload)
+        return value if self.payload_encoding is None else bytes_of(value, self.payload_encoding)
+
+
 class Answer(Struct, frozen=True):
     """`decision` if it is ok, else `error`; `context` has request_id and, if there was one,
-    trace_id.
+    trace_id. `message`: what a request with `return_message` is told; None where no pre-processor
+    ran, so that the message is what was sent.
     """
 
     ok: bool
@@ -70,6 +88,7 @@ class Answer(Struct, frozen=True):
     context: Mapping[str, str] = NO_CONTEXT
     message: Any = None
     warnings: tuple[Refusal, ...] = ()  # decided, but a part of the request was not carried out
+    message: ReturnedMessage | None = None
     raw: bytes = b""
 
 
@@ -193,7 +212,9 @@ class Client(ProviderCalls):
         any JSON value, or bytes; `msgspec.Raw` is JSON as it stands.
 
         `request_id` makes it the same request when it is asked again, for ten minutes: the same
-        decision, no second side effect. `timeout`: seconds that each of `attempts` waits; an
+        decision, no second side effect. `constraints`: whom the decision may choose
+        (docs/reference/contracts.md#constraints). `return_message`: tell in `message` what the
+        policy's pre-processors left of it; not with `push`. `timeout`: seconds that each of `attempts` waits; an
         attempt is the same message again. While the broker is away, it waits for the broker and
         sends only then. Raises Unanswered, BrokerUnavailable (nothing was sent), ConnectionStuck,
         PermissionDenied, Malformed (what JSON cannot hold); a router that says no is an Answer.
@@ -204,6 +225,7 @@ class Client(ProviderCalls):
             "constraints": dict(constraints) if constraints else None,
             "request_id": request_id,
             "push_assignment": push or None,
+            "return_message": return_message or None,
         }
         body = _body(tenant_id, message_type, payload, beside)
         headers = {"tenant_id": tenant_id, "version": "1", "trace_id": trace_id or uuid.uuid4().hex}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from msgspec.structs import replace
+
 from router.config import DECIDE, Settings
 from router.contracts.answer import failure
 from router.contracts.content import is_same
@@ -72,7 +74,8 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         context.settings,
         DecideMetrics(context.metrics, context.violations, context.places),
     )
-    rules = build_decide_rules(settings)
+    connection = context.connection
+    rules = replace(build_decide_rules(settings), read_max_answer=lambda: connection.max_payload)
     return DecideHandler(
         _build_decider(context, meter, rules),
         meter,

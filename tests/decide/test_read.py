@@ -184,6 +184,14 @@ def test_a_refusal_has_the_ids_that_its_dead_letter_would_read(data: object) -> 
             ({**a_body(), "push_assignment": odd}, "push_assignment")
             for odd in ("yes", "1", 2, 1.0, [], {}, "")
         ],
+        *[
+            ({**a_body(), "return_message": odd}, "return_message")
+            for odd in ("true", 1, 0, [], {}, "")
+        ],
+        *[
+            ({**a_body(), "return_message": True, "push_assignment": push}, "return_message")
+            for push in (True, "true", 1)
+        ],
     ],
 )
 def test_a_field_of_the_wrong_kind_is_named_by_its_place(data: object, field: str) -> None:
@@ -373,6 +381,24 @@ def test_a_list_of_providers_is_read_as_it_stands(name: str, value: object) -> N
 def test_a_list_of_the_context_does_not_narrow() -> None:
     asked = taken({**a_body(), "context": {"providers": "any"}, "constraints": {"max_cost": 1}})
     assert (asked.context["providers"], asked.constraints) == ("any", {"max_cost": 1})
+
+
+@pytest.mark.parametrize("form", ["a", "b", "c", "d"])
+def test_every_form_in_json_may_ask_for_the_message(form: str) -> None:
+    body = {**orjson.loads(every_form()[form].data), "push_assignment": False}
+    assert [
+        taken({**body, **wish}).return_message
+        for wish in (
+            {"return_message": True},
+            {"return_message": False},
+            {"return_message": None},
+            {},
+        )
+    ] == [True, False, False, False]
+
+
+def test_the_message_is_asked_for_at_the_top() -> None:
+    assert not taken(a_body(return_message=True)).return_message
 
 
 def test_constraints_alone_are_the_context() -> None:

@@ -225,7 +225,9 @@ def test_a_request_whose_headers_break_the_contract_is_read_once(broken: dict[st
     assert read(message).violations
 
 
-@pytest.mark.parametrize("field", ["idempotency_key", "payload_ref", "timestamp_ms", "polcy_id"])
+@pytest.mark.parametrize(
+    "field", ["idempotency_key", "payload_ref", "timestamp_ms", "polcy_id", "return_message"]
+)
 def test_what_few_requests_carry_is_left_to_the_careful_reader(field: str) -> None:
     assert not agrees(a_message({**a_body(), "request_id": "r-1", field: "x"}))
 

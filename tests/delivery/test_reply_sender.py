@@ -91,6 +91,20 @@ async def test_without_a_listener_an_answer_goes_to_the_reply_subject_with_its_h
     assert connection.posts[0].head == b"NATS/1.0\r\nversion: 1\r\n\r\n"
 
 
+async def test_what_is_for_the_requester_alone_goes_to_an_inbox_and_to_no_other_subject(
+    connection: FakeConnection,
+) -> None:
+    secret = Reply(b"secret", public=b"ask with an inbox")
+    an_answers(connection).send(a_delivery(), secret)
+    an_answers(connection).send(asking(Reply_To="$JS.API.STREAM.PURGE.X"), secret)
+    an_answers(connection).send(asking(Reply_To=INBOX), secret)
+    assert sent(connection) == [
+        ("work.reply", b"ask with an inbox"),
+        ("work.reply", b"ask with an inbox"),
+        (INBOX, b"secret"),
+    ]
+
+
 async def test_the_reply_subject_may_be_another_one(connection: FakeConnection) -> None:
     an_answers(connection, subject="gateway.replies").send(a_delivery(), YES)
     assert sent(connection) == [("gateway.replies", b"yes")]

@@ -49,6 +49,16 @@ _PUSH_FIELD: Schema = {
 }
 
 
+_RETURNS_OR_PUSHES: Schema = {
+    "not": {
+        "allOf": [
+            is_present(("return_message",), (None, False)),
+            is_present(("push_assignment",), (None, False, "false", 0)),
+        ]
+    }
+}
+
+
 def build_decide(limits: ShapeLimits) -> MessageShape:
     return MessageShape(
         name="decide",
@@ -95,6 +105,11 @@ def _build_body(limits: ShapeLimits) -> dict[str, Any]:
             "description": "milliseconds since the epoch",
         },
         "push_assignment": _PUSH_FIELD,
+        "return_message": {
+            "type": ["boolean", "null"],
+            "description": "true: the answer holds what the pre-processors left of the message; "
+            "not beside push_assignment",
+        },
         "assignment_subject": {
             "enum": subjects,
             "description": "where the assignment goes; the first one unless it says so",
@@ -112,6 +127,7 @@ def _build_body(limits: ShapeLimits) -> dict[str, Any]:
             *_list_ids(),
             _build_workflow(),
             _build_content(),
+            _RETURNS_OR_PUSHES,
         ],
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from router.contracts import extension
-from router.contracts.answer import build_decision_object
+from router.contracts.answer import build_content_object, build_decision_object
 from router.contracts.codec import BASE64
 from router.contracts.decision import Decision, RouteRequest
 from router.contracts.raw_json import RawJson
@@ -20,6 +20,7 @@ from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, 
 from router.contracts.shapes.parts import (
     NULL,
     Schema,
+    add_description,
     build_from_type,
     build_object,
     constrain,
@@ -38,22 +39,10 @@ def build_extension_request(_: ShapeLimits) -> MessageShape:
         additionalProperties=True,
         description="the routing context and policy_id; for a post-processor the decision as well",
     )
-    content: dict[str, Schema] = {
-        "message_type": refer("type"),
-        "payload": {"description": "any JSON value, also null"},
-        "payload_encoding": {"const": BASE64, "description": "the payload is bytes in base64"},
-        "payload_ref": _TEXT,
-        "message_id": refer("id"),
-        "metadata": {"type": "object"},
-    }
     fields: dict[str, Schema] = {
         "trace_id": refer("id"),
         "tenant_id": refer("scoped_id"),
-        "payload": build_object(
-            content,
-            ("message_id", "message_type", "payload", "metadata"),
-            description="the message",
-        ),
+        "payload": add_description(build_content_object(message_id=refer("id")), "the message"),
         "metadata": metadata,
         "config": {
             "type": "object",

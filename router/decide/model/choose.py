@@ -221,8 +221,7 @@ class PolicyDecider:
             return NO_LONGER_AWAITED
         policy = self._policies.find(request.tenant_id, request.policy_id)
         if policy is None:
-            text = f"Policy not found: {request.policy_id}"
-            return Refusal(POLICY_NOT_FOUND, text, {"policy_id": request.policy_id})
+            return refuse_unknown_policy(request)
         if policy.canary is not None:
             policy = find_arm(policy, request)
         if not policy.pipeline.is_empty:
@@ -239,6 +238,11 @@ class PolicyDecider:
         if policy.arm is not None:
             self.count_arm(policy, call, answer)
         return answer
+
+    def find_policy(self, request: RouteRequest) -> Policy | None:
+        """The policy, or its canary's arm, as `decide` finds it in place."""
+        policy = self._policies.find(request.tenant_id, request.policy_id)
+        return policy if policy is None else find_arm(policy, request)
 
     def choose(
         self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None
@@ -261,3 +265,8 @@ class PolicyDecider:
     def count_arm(self, policy: Policy, call: DecideCall, answer: Decision | Refusal) -> None:
         """An arm of a canary gave this answer."""
         self._canaries.on_decided(policy, call.request.tenant_id, answer, is_pushed=call.is_pushed)
+
+
+def refuse_unknown_policy(request: RouteRequest) -> Refusal:
+    text = f"Policy not found: {request.policy_id}"
+    return Refusal(POLICY_NOT_FOUND, text, {"policy_id": request.policy_id})

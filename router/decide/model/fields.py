@@ -21,6 +21,7 @@ from router.contracts.decision import (
     PUSH_VALUES,
     RESERVED,
     RESERVED_TYPES,
+    RouteRequest,
 )
 from router.contracts.headers import is_supported_version
 from router.contracts.malformed import (
@@ -52,7 +53,14 @@ SCOPED = "1..128 of A-Z a-z 0-9 _ . : - and not start with . or _"
 _WORKFLOW = ("run_id", "flow_id", "step_id")
 # What few requests carry: asked for together, so that the others pay for one look.
 RARE = frozenset(
-    {"idempotency_key", "assignment_subject", "payload_ref", "payload_encoding", *_WORKFLOW}
+    {
+        "idempotency_key",
+        "assignment_subject",
+        "payload_ref",
+        "payload_encoding",
+        "return_message",
+        *_WORKFLOW,
+    }
 )
 _INT64 = range(-(2**63), 2**63)
 _PROVIDER = re.compile(ids.PROVIDER_PATTERN)
@@ -144,6 +152,7 @@ def read_rare_fields(
         "run_id": run_id,
         "flow_id": flow_id,
         "step_id": step_id,
+        "return_message": read_return_message(body.get("return_message")),
     }
 
 
@@ -275,6 +284,24 @@ def read_push(value: object) -> bool:
             "push_assignment", "push_assignment", 'true, "true", 1, false, "false", 0 or absent'
         )
     return PUSH_VALUES[value]
+
+
+def read_return_message(value: object) -> bool:
+    if type(value) is not bool and value is not None:
+        raise invalid_field("return_message", "return_message", "true, false or absent")
+    return value is True
+
+
+def check_return_message(request: RouteRequest) -> None:
+    """An answer that cannot hold the message must not look like one of a policy that leaves it as
+    it was.
+    """
+    if request.wants_protobuf or request.push_assignment:
+        raise invalid_field(
+            "return_message",
+            "return_message",
+            "absent beside `Accept: application/x-protobuf` and `push_assignment`",
+        )
 
 
 def read_assignment_subject(value: object, allowed: tuple[str, ...]) -> str | None:

@@ -12,6 +12,8 @@ Pure but for its own memories.
     a request that follows one up    -> an awaitable of the same: the earlier assignment is looked
                                      up
     a push that is not served here   -> Done, with a warning in the answer
+    the message is asked for again   -> an awaitable: the pre-processors run again around the same
+                                     decision, for what they leave is kept nowhere
 
 A policy without extensions stays on this synchronous path: no task, future, lock, log line or
 metadata object.
@@ -19,7 +21,7 @@ metadata object.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -32,6 +34,7 @@ from router.contracts.answer import (
     success,
     success_protobuf,
     success_with,
+    with_message,
 )
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.decision import (
@@ -44,6 +47,7 @@ from router.contracts.decision import (
     RouteRequest,
     SkippedAssignment,
 )
+from router.contracts.extension import InvalidExtensionMessage, content_bytes
 from router.contracts.headers import traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.core import ids
@@ -52,7 +56,7 @@ from router.core.lease_short import LeaseShort
 from router.core.message import Message, Reply
 from router.core.outcome import Dead, Done, Fault, Outcome, PublishAck
 from router.core.single_flight import SingleFlight
-from router.decide.model.choose import PolicyDecider
+from router.decide.model.choose import PolicyDecider, refuse_unknown_policy
 from router.decide.model.idempotency_cache import CacheResult, IdempotencyCache
 from router.decide.model.ports import DecideCall, DecideMeter, DecideRules
 from router.decide.model.push import (
@@ -96,6 +100,7 @@ class DecideHandler:
         self._meter = meter
         self._limits, self._tenants_allowed = rules.limits, rules.tenants_allowed
         self._pipeline_timeout_s = rules.decide.pipeline_timeout_ms / 1000
+        self._read_max_answer = rules.read_max_answer
         self._cache = cache
         self._push = push
         self._extensions = extensions
@@ -158,6 +163,8 @@ class DecideHandler:
         its assignment, with the ack or without it. So its assignment is looked up, or made again of
         the same decision, and published: what is stored already is no second one.
         """
+        if call.request.return_message and isinstance(recalled, Decision):
+            return self._process_again(recalled, call)
         is_again = call.message.deliveries > 1 or not self._cache.is_of_this_life
         may_be_lost = call.is_pushed and is_again
         if isinstance(recalled, CacheResult) or not may_be_lost:
@@ -207,45 +214,61 @@ class DecideHandler:
             await self._in_progress.acquire(key)
         try:
             recalled = self._cache.recall(request, data, self._now())
-            if recalled is not CacheResult.NEW:
-                return self._answer(call, self._recall(recalled))
-            answer = None
-            # here, not in a coroutine of its own: that would be resumed with every answer of an
-            # extension
-            while answer is None:
-                try:
-                    ran = self._run_pipeline(policy, call)
-                    answer = ran if isinstance(ran, Refusal) else (await ran).answer
-                except LeaseShort as short:
-                    # what is leased is too little for its decision: it is run again, with more
-                    await short.wait()
-            if isinstance(answer, Decision):
-                self._cache.remember(request, data, answer, self._now())
-            return self._answer(call, answer)
+            if recalled is CacheResult.NEW:
+                ran: Refusal | PipelineResult | None = None
+                # here, not in a coroutine of its own: that would be resumed with every answer of
+                # an extension
+                while ran is None:
+                    try:
+                        running = self._run_pipeline(policy, call)
+                        ran = running if isinstance(running, Refusal) else await running
+                    except LeaseShort as short:
+                        # what is leased is too little for its decision: it is run again, with more
+                        await short.wait()
+                return self._conclude_pipeline(call, ran)
         finally:
             self._in_progress.release(key)
+        again = self._answer_again(recalled, call)
+        return await again if isinstance(again, Awaitable) else again
+
+    def _conclude_pipeline(self, call: DecideCall, ran: Refusal | PipelineResult) -> Done:
+        answer = ran if isinstance(ran, Refusal) else ran.answer
+        if isinstance(answer, Decision):
+            self._cache.remember(call.request, call.message.data, answer, self._now())
+        if call.request.return_message and isinstance(ran, PipelineResult):
+            return self._answer_with_message(call, answer, ran)
+        return self._answer(call, answer)
 
     def _run_pipeline(
         self, policy: Policy, call: DecideCall
     ) -> Refusal | Awaitable[PipelineResult]:
         """The policy's pipeline around its decision; its time runs from the start of handling."""
-        decider, request, message = self._decider, call.request, call.message
+        decider, request = self._decider, call.request
         if policy.refusal is None and policy.rate_limit is not None:
             limited = decider.check_rate(policy, request, call.started)
             if limited is not None:
                 return limited
+        running = self._run_extensions(
+            policy,
+            call,
+            lambda changed: decider.choose(policy, changed, self._now(), call.previous),
+        )
+        return running if policy.arm is None else self._count_pipeline(policy, call, running)
+
+    def _run_extensions(
+        self, policy: Policy, call: DecideCall, decide: Callable[[RouteRequest], Decision | Refusal]
+    ) -> Awaitable[PipelineResult]:
         timeout_s = (
             self._pipeline_timeout_s if policy.timeout_ms is None else policy.timeout_ms / 1000
         )
-        running = self._extensions.run(
+        return self._extensions.run(
             policy,
-            request,
-            lambda changed: decider.choose(policy, changed, self._now(), call.previous),
+            call.request,
+            decide,
             deadline=call.started + timeout_s,
-            traceparent=traceparent_in(message.headers),
-            size=len(message.data),
+            traceparent=traceparent_in(call.message.headers),
+            size=len(call.message.data),
         )
-        return running if policy.arm is None else self._count_pipeline(policy, call, running)
 
     async def _count_pipeline(
         self, policy: Policy, call: DecideCall, running: Awaitable[PipelineResult]
@@ -253,6 +276,40 @@ class DecideHandler:
         result = await running
         self._decider.count_arm(policy, call, result.answer)
         return result
+
+    def _process_again(self, decided: Decision, call: DecideCall) -> Outcome | Awaitable[Outcome]:
+        """Answer a request that was decided before and asks for the message.
+
+        The policy in force now says who may change it. The decision stands, so no token is taken
+        and nothing reserved.
+        """
+        policy = self._decider.find_policy(call.request)
+        if policy is None:
+            return self._answer(call, refuse_unknown_policy(call.request))
+        if policy.pipeline.is_empty:
+            return self._answer(call, self._recall(decided))
+        return self._run_pre_processors(policy, decided, call)
+
+    async def _run_pre_processors(
+        self, policy: Policy, decided: Decision, call: DecideCall
+    ) -> Outcome:
+        """The validators, too: what one of them would refuse now goes to no provider."""
+        before = replace(policy, pipeline=replace(policy.pipeline, post=()))
+        ran = await self._run_extensions(before, call, lambda _: decided)
+        if isinstance(ran.answer, Refusal):
+            return self._answer(call, ran.answer)
+        return self._answer_with_message(call, self._recall(decided), ran)
+
+    def _answer_with_message(
+        self, call: DecideCall, answer: Decision | Refusal, ran: PipelineResult
+    ) -> Done:
+        if isinstance(answer, Refusal) or not ran.is_preprocessed:
+            return self._answer(call, answer)
+        reply = reply_with_message(call.request, answer, ran.request, self._read_max_answer())
+        if reply is None:
+            return self._answer(call, MESSAGE_TOO_LARGE)
+        self._meter.on_decision(call.request, answer, self._now() - call.started)
+        return Done(reply=reply)
 
     def _start_assignment(self, call: DecideCall) -> Outcome | Awaitable[Outcome]:
         refusal = self._push.find_refusal(call.request)
@@ -353,6 +410,39 @@ def reply_to(request: RouteRequest, answer: Decision | Refusal) -> Reply:
             request.trace_id,
         )
     return Reply(data, request.trace_id, request.tenant_id)
+
+
+MESSAGE_TOO_LARGE = Refusal(
+    INVALID_REQUEST,
+    "The message as the pre-processors left it is larger than an answer may be",
+    {"field": "return_message", "reason": "message_too_large"},
+)
+NO_INBOX = Refusal(
+    INVALID_REQUEST,
+    "The answer holds a message, which goes to an inbox of the requester's own alone",
+    {"field": "return_message", "reason": "no_inbox"},
+)
+
+
+def reply_with_message(
+    request: RouteRequest, decision: Decision, left: RouteRequest, most: int
+) -> Reply | None:
+    """The decision with the message as the pre-processors left it; None: it has more than `most`
+    bytes.
+
+    Many clients read the reply subject. There a decision alone would look like one of a policy that
+    leaves the message as it was.
+    """
+    plain = reply_to(request, decision)
+    try:
+        data = with_message(plain.data, content_bytes(left, {}))
+    except InvalidExtensionMessage:  # larger than any message
+        return None
+    return (
+        replace(plain, data=data, public=reply_to(request, NO_INBOX).data)
+        if len(data) <= most
+        else None
+    )
 
 
 def _success(request: RouteRequest, decision: Decision) -> bytes:

@@ -8,11 +8,12 @@ A port has no default: a missing call would pass in silence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
 
+from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.decision import Decision, Refusal, RouteRequest
 from router.contracts.header_rules import Violation
 from router.core.message import Message
@@ -43,6 +44,9 @@ class DecideRules(Struct, frozen=True, kw_only=True):
     tenants_allowed: frozenset[str] = frozenset()
     decide: DecideConfig = DecideConfig()
     admission: AdmissionConfig = AdmissionConfig()
+    # Bytes of an answer: for a larger one the server would close the connection. By default what
+    # a server takes that was told nothing.
+    read_max_answer: Callable[[], int] = lambda: MAX_PAYLOAD_BYTES
 
 
 class SessionMeter(Protocol):

@@ -352,7 +352,11 @@ def _build_carefully(
     may_be_misspelt = not is_plain or (constraints and not fields.are_usual(constraints))
     if may_be_misspelt and (hints := hints_of(body, inner, task)):
         rare = {**rare, "hints": hints}
-    return replace(request, **rare) if rare else request
+    if not rare:
+        return request
+    if rare.get("return_message"):
+        fields.check_return_message(request)
+    return replace(request, **rare)
 
 
 def _has_rare(body: Object, inner: Object, task: Object) -> bool:

@@ -256,7 +256,8 @@ class ReplySender:
                 message.subject,
                 self._subject_pattern.replace("{subject}", message.subject),
             )
-        self._connection.publish_nowait(self._reply_subject, reply.data, "", _build_head(reply))
+        data = reply.data if reply.public is None else reply.public
+        self._connection.publish_nowait(self._reply_subject, data, "", _build_head(reply))
 
     def _may_reach(self, address: str) -> bool:
         if len(address) > MAX_ADDRESS_BYTES or (

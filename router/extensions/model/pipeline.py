@@ -40,6 +40,11 @@ class PipelineResult(Struct, frozen=True, gc=False):
     executed: tuple[ExecutedExtension, ...]
     request: RouteRequest
 
+    @property
+    def is_preprocessed(self) -> bool:
+        """Whether a pre-processor was called: the message may be another one."""
+        return any(one.type == PRE and one.status != SKIPPED for one in self.executed)
+
 
 class PipelineRunner:
     """Runs pipelines. `environment`: what the registry's rules may ask for. Its clock is the

@@ -16,6 +16,7 @@ from router.contracts.answer import (
     failure,
     success,
     success_with,
+    with_message,
 )
 from router.contracts.assignment import assignment_bytes, assignment_id_of
 from router.contracts.codec import oversized_payload
@@ -23,7 +24,13 @@ from router.contracts.codes import read_codes
 from router.contracts.dead_letter import build_dead_letter
 from router.contracts.decision import Decision, RouteRequest, SkippedAssignment
 from router.contracts.envelope import envelope_bytes
-from router.contracts.extension import message_bytes, metadata_bytes, opening_bytes, request_bytes
+from router.contracts.extension import (
+    content_bytes,
+    message_bytes,
+    metadata_bytes,
+    opening_bytes,
+    request_bytes,
+)
 from router.contracts.header_rules import RULES
 from router.contracts.ingress import IngressAck, ack_bytes
 from router.contracts.malformed import missing_field
@@ -63,7 +70,10 @@ CODES = [code.code for code in read_codes().values() if "answer" in code.kinds]
 
 def write_answer(chance: random.Random) -> bytes:
     trace = chance.choice((None, *IDS))
-    match chance.randrange(3):
+    match chance.randrange(4):
+        case 3:
+            answer = success(_decision(chance), chance.choice(IDS), trace)
+            return with_message(answer, content_bytes(_request(chance), {}))
         case 0:
             return success(_decision(chance), chance.choice(IDS), trace)
         case 1:
