@@ -309,9 +309,10 @@ def _read_message(answer: Answer, original: Fields) -> Fields:
     """The original, unless pre-processors ran: then what they left is all that may be sent on."""
     if answer.message is None:
         return original
-    payload = answer.message.payload
+    if answer.message.payload_encoding is not None:
+        raise GatewayRefusal("pre_processor_failed", "A pre-processor left bytes that are no text")
     try:
-        return read_fields(payload)
+        return read_fields(bytes(answer.message.payload))
     except GatewayRefusal as exc:
         text = f"A pre-processor left no JSON object of the request: {exc.message}"
         raise GatewayRefusal("pre_processor_failed", text) from exc

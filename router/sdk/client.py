@@ -86,7 +86,6 @@ class Answer(Struct, frozen=True):
     decision: Decision | None = None
     error: Refusal | None = None
     context: Mapping[str, str] = NO_CONTEXT
-    message: Any = None
     warnings: tuple[Refusal, ...] = ()  # decided, but a part of the request was not carried out
     message: ReturnedMessage | None = None
     raw: bytes = b""

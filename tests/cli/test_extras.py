@@ -40,7 +40,7 @@ def test_a_provider_without_its_extra_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "httpx2", None)
     ended = call_command("provider", "run", "mine", "--kind", "openai")
     assert (ended.status, ended.out) == (2, "")
-    assert "pip install 'beamline-router[providers]'" in ended.err
+    assert "pip install 'beamline-router[gateway]'" in ended.err
 
 
 WITHOUT = """

@@ -10,7 +10,7 @@ from nats.aio.client import Client as Nats
 from nats.aio.msg import Msg
 
 from router.config import Settings
-from router.sdk.extension import Invocation, provider
+from router.sdk.extension import Invocation, Request, pre, provider
 from tests.support.extension_author import serve_extension
 from tests.support.gateway import (
     Gateway,
@@ -20,6 +20,7 @@ from tests.support.gateway import (
     read_events,
     wait_for_models,
 )
+from tests.support.policy_buckets import store_of
 from tests.support.providers import (
     Answer,
     Streaming,
@@ -147,6 +148,48 @@ async def test_a_model_that_no_candidate_has_is_not_found(gateway: Gateway) -> N
     response = await gateway.post(PATH, {**CHAT, "model": "gpt-9"})
     assert (response.status_code, response.json()["error"]["code"]) == (404, "model_not_found")
     assert response.json()["error"]["param"] == "model"
+
+
+@pytest.fixture
+async def redacted(gateway: Gateway, router: Running, settings: Settings) -> None:
+    """A policy whose requests pass a redactor that must not fail."""
+    redactor = {"id": "redact", "type": "pre", "subject": "beamline.ext.pre.redact.v1"}
+    await register(router, {**redactor, "timeout_ms": 20_000})
+    document = {
+        "version": "1.0",
+        "providers": [{"name": name, "weight": 50} for name in NAMES],
+        "pre": [{"id": "redact", "mode": "required"}],
+    }
+    async with store_of(settings) as store:
+        data = json.dumps(document).encode()
+        await store.put("acme", "redacted", data, replaces=None, author="test")
+    await wait_for_models(gateway, "router/redacted")
+
+
+@pytest.mark.usefixtures("redacted")
+async def test_a_provider_gets_what_the_pre_processors_left(
+    nc: Nats, gateway: Gateway, settings: Settings
+) -> None:
+    @pre("redact")
+    def redact(request: Request) -> object:
+        return json.loads(json.dumps(request.payload).replace("4711", "****"))
+
+    secret = {"model": "router/redacted", "messages": [{"role": "user", "content": "pin 4711"}]}
+    async with serve_extension(settings.nats.url[0], redact), both(nc, answers) as asked:
+        for is_stream in (False, True):
+            assert (await gateway.post(PATH, {**secret, "stream": is_stream})).status_code == 200
+    assert [json.loads(call.data)["prompt"] for call in asked] == ["pin ****"] * 2
+    assert not any(b"4711" in call.data for call in asked)
+
+
+@pytest.mark.usefixtures("redacted")
+async def test_with_a_required_redactor_down_no_provider_is_asked(
+    nc: Nats, gateway: Gateway
+) -> None:
+    async with both(nc, answers) as asked:
+        response = await gateway.post(PATH, {**CHAT, "model": "router/redacted"})
+    assert (response.status_code, response.json()["error"]["code"]) == (502, "pre_processor_failed")
+    assert asked == []
 
 
 async def test_a_provider_that_fails_before_its_first_byte_is_left_for_the_next(
