@@ -166,6 +166,7 @@ def test_it_serves_on_another_broker(nats_url: str, tmp_path: Path) -> None:
         (("--workers", "2"), 2, "--workers is called --processes now"),
         (("--embedded", "--nats-url", "nats://x"), 2, "--embedded or --nats-url"),
         (("--console",), 2, "--console goes with --embedded"),
+        (("--gateway",), 2, "--gateway goes with --embedded"),
         (("--embedded", "--open"), 2, "--open goes with --console"),
     ],
 )

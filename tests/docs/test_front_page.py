@@ -1,5 +1,7 @@
 """The front page: short, and what it tells to type is typed here, at a router of the test's own."""
 
+import asyncio
+import os
 import re
 import shlex
 import subprocess
@@ -8,9 +10,12 @@ from pathlib import Path
 from textwrap import indent
 
 from tests.docs.pages import TOP
+from tests.gateway.test_beside_router import ANY_PORT, ask, read_ready
 from tests.support.cli import call_command, clean_environment, serve_router
+from tests.support.waiting import until
 
 PAGE = (TOP / "README.md").read_text()
+REQUESTS = (TOP / "docs/how-to/requests.md").read_text()
 SHORT = 150  # lines
 URL = "nats://127.0.0.1:4222"
 SERVE = ("--embedded", "--http-port", "0", "--nats-port", "0", "--store", "s")
@@ -21,9 +26,10 @@ def test_it_can_be_read_in_one_sitting() -> None:
 
 
 def test_what_it_tells_to_type_is_answered(tmp_path: Path) -> None:
-    """The README's command, and its two programs, each as a file of its own."""
+    """The README's command and its program, and that of the page on requests."""
     (command,) = re.findall(r"^router decide .*$", PAGE, re.MULTILINE)
-    plain, ours = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (plain,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (ours,) = re.findall(r"```python\n(.*?)```", REQUESTS, re.DOTALL)
     head, _, body = ours.partition("\n\n")
     wrapped = (
         f"import asyncio\n{head}\n\nasync def main():\n{indent(body, '    ')}\n"
@@ -38,6 +44,32 @@ def test_what_it_tells_to_type_is_answered(tmp_path: Path) -> None:
                 "openai\n",
                 "anthropic\n",
             )
+
+
+async def test_what_it_tells_http_clients_to_type_is_answered(tmp_path: Path) -> None:
+    (typed,) = re.findall(r"```sh\n(export OPENAI.*?)```", PAGE, re.DOTALL)
+    _, commands = typed.split("\n", 1)
+    with serve_router(*SERVE, "--gateway", cwd=tmp_path, environ=ANY_PORT) as served:
+        ready = read_ready(served)
+        await until(lambda: ask(ready, "router/echo"))
+        told = {"OPENAI_BASE_URL": ready["url"], "OPENAI_API_KEY": ready["key"]}
+        out = await asyncio.to_thread(run_shell, commands, told)
+    assert '"router/echo"' in out
+    assert "data: [DONE]\n\n" in out
+    assert out.endswith("Hello\n")
+
+
+def run_shell(commands: str, told: dict[str, str]) -> str:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ("bash", "-euc", commands),
+        env={**clean_environment(), **told, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def run_program(file: Path, text: str) -> str:
