@@ -55,6 +55,27 @@ def letter(url: str) -> int:
 # -- decide ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--providers", "anthropic", "--providers", "unknown"), "anthropic"),
+        (("--exclude", "anthropic"), "openai"),
+        (("--exclude", "anthropic", "--providers", "anthropic"), "excluded"),
+    ],
+    ids=["providers", "exclude", "both"],
+)
+def test_a_request_may_narrow_the_choice(url: str, options: tuple[str, ...], told: str) -> None:
+    ended = router(*ASK, "--payload", "x", *options, "--json", "--nats-url", url)
+    assert ended.status == (1 if told == "excluded" else 0)
+    answer = ended.json
+    chosen = (
+        answer["decision"]["provider_id"]
+        if answer["ok"]
+        else answer["error"]["details"]["providers"]["anthropic"]
+    )
+    assert chosen == told
+
+
 def test_a_decision_is_printed_as_json(url: str) -> None:
     ended = router(
         *ASK,
@@ -171,6 +192,7 @@ async def test_ctrl_c_ends_a_waiting_command_with_130(nats_url: str) -> None:
         (*ASK, "--payload", "@/nowhere"),
         ("decide", "--file", "/nowhere"),
         ("decide", "--file", "-", "--tenant", "acme"),
+        ("decide", "--file", "-", "--exclude", "openai"),
         ("decide", "--nonsense"),
         ("nonsense",),
     ],

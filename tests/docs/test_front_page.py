@@ -29,7 +29,7 @@ def test_what_it_tells_to_type_is_answered(tmp_path: Path) -> None:
     """The README's command and its program, and that of the page on requests."""
     (command,) = re.findall(r"^router decide .*$", PAGE, re.MULTILINE)
     (plain,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    (ours,) = re.findall(r"```python\n(.*?)```", REQUESTS, re.DOTALL)
+    ours, *_ = re.findall(r"```python\n(.*?)```", REQUESTS, re.DOTALL)
     head, _, body = ours.partition("\n\n")
     wrapped = (
         f"import asyncio\n{head}\n\nasync def main():\n{indent(body, '    ')}\n"

@@ -136,13 +136,15 @@ export interface RouteAnswerDecided {
     expected_latency_ms: number;
     expected_cost: number;
     /**
-     * text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm
+     * text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm, of a candidate that has them model and parameters (JSON as text)
      */
     metadata: {
       policy_id?: string;
       policy_version?: string;
       executed_extensions?: string;
       canary?: string;
+      model?: string;
+      parameters?: string;
       [k: string]: string | undefined;
     };
   };
@@ -166,6 +168,27 @@ export interface RouteAnswerDecided {
       [k: string]: unknown;
     };
   }[];
+  /**
+   * what the pre-processors left of it, where `return_message` asks and one of them ran
+   */
+  message?: {
+    /**
+     * text of 1..256 characters, but usage.adjustment, provider.invoke and provider.invoke.stream
+     */
+    message_type: string;
+    /**
+     * any JSON value, also null
+     */
+    payload: unknown;
+    /**
+     * the payload is bytes in base64
+     */
+    payload_encoding?: "base64";
+    payload_ref?: string;
+    metadata: {
+      [k: string]: unknown;
+    };
+  };
 }
 export interface RouteAnswerRefused {
   ok: false;
@@ -263,13 +286,15 @@ export interface ExecAssignment {
     expected_latency_ms: number;
     expected_cost: number;
     /**
-     * text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm
+     * text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm, of a candidate that has them model and parameters (JSON as text)
      */
     metadata: {
       policy_id?: string;
       policy_version?: string;
       executed_extensions?: string;
       canary?: string;
+      model?: string;
+      parameters?: string;
       [k: string]: string | undefined;
     };
   };
@@ -620,9 +645,25 @@ export interface RouteRequest {
    */
   payload_ref?: string;
   /**
-   * wishes: max_latency_ms, max_cost
+   * whom the decision may choose; null is absent
    */
   constraints?: {
+    /**
+     * no provider that is known to be slower, milliseconds
+     */
+    max_latency_ms?: unknown;
+    /**
+     * no provider that is known to cost more
+     */
+    max_cost?: unknown;
+    /**
+     * none but these, 1..64 names; null is absent
+     */
+    providers?: string[] | null;
+    /**
+     * none of these, 1..64 names; null is absent
+     */
+    excluded_providers?: string[] | null;
     [k: string]: unknown;
   } | null;
   /**
@@ -645,6 +686,10 @@ export interface RouteRequest {
    * true: an assignment is published for a worker as well
    */
   push_assignment?: null | true | "true" | false | "false" | 1 | 0;
+  /**
+   * true: the answer holds what the pre-processors left of the message; not beside push_assignment
+   */
+  return_message?: boolean | null;
   /**
    * where the assignment goes; the first one unless it says so
    */
@@ -753,6 +798,10 @@ export interface ExtensionRequest {
    */
   payload: {
     /**
+     * 1..128 printable ASCII characters without spaces
+     */
+    message_id: string;
+    /**
      * text of 1..256 characters, but usage.adjustment, provider.invoke and provider.invoke.stream
      */
     message_type: string;
@@ -765,10 +814,6 @@ export interface ExtensionRequest {
      */
     payload_encoding?: "base64";
     payload_ref?: string;
-    /**
-     * 1..128 printable ASCII characters without spaces
-     */
-    message_id: string;
     metadata: {
       [k: string]: unknown;
     };
@@ -791,13 +836,15 @@ export interface ExtensionRequest {
       expected_latency_ms: number;
       expected_cost: number;
       /**
-       * text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm
+       * text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm, of a candidate that has them model and parameters (JSON as text)
        */
       metadata: {
         policy_id?: string;
         policy_version?: string;
         executed_extensions?: string;
         canary?: string;
+        model?: string;
+        parameters?: string;
         [k: string]: string | undefined;
       };
     };

@@ -85,6 +85,32 @@ export const examples: { [name in keyof Messages]: Messages[name][] } = {
       ]
     },
     {
+      "ok": true,
+      "decision": {
+        "provider_id": "openai",
+        "reason": "weighted",
+        "priority": 50,
+        "expected_latency_ms": 800,
+        "expected_cost": 0.012,
+        "metadata": {
+          "policy_id": "fast",
+          "policy_version": "3"
+        }
+      },
+      "context": {
+        "request_id": "r-1"
+      },
+      "message": {
+        "message_type": "chat",
+        "payload": {
+          "text": "My card is [credit_card]"
+        },
+        "metadata": {
+          "source": "gateway"
+        }
+      }
+    },
+    {
       "ok": false,
       "error": {
         "code": "invalid_request",
@@ -297,7 +323,10 @@ export const examples: { [name in keyof Messages]: Messages[name][] } = {
         "payload_ref": "s3://documents/17"
       },
       "constraints": {
-        "max_latency_ms": 2000
+        "max_latency_ms": 2000,
+        "excluded_providers": [
+          "openai"
+        ]
       },
       "metadata": {
         "source": "batch"

@@ -146,6 +146,8 @@ def _build_constraints() -> Schema:
     return {
         "type": ["object", "null"],
         "properties": fields,
+        # what else stands here is read by conditions
+        "additionalProperties": True,
         "description": "whom the decision may choose; null is absent",
     }
 

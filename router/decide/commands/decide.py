@@ -34,6 +34,13 @@ async def decide(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="Routing context, VALUE text or JSON; repeatable."),
     ] = None,
+    providers: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="None but this provider; repeatable."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Not this provider; repeatable.")
+    ] = None,
     request_id: Annotated[
         str | None, typer.Option(help="Asked again with the same id: the same decision.")
     ] = None,
@@ -63,7 +70,8 @@ async def decide(
     """
     if file is not None:
         if push or any(
-            option is not None for option in (tenant, type_, payload, policy, context, request_id)
+            option is not None
+            for option in (tenant, type_, payload, policy, context, providers, exclude, request_id)
         ):
             raise typer.BadParameter(
                 "--file sends whole requests: give nothing of one with it, but --timeout"
@@ -80,6 +88,7 @@ async def decide(
             payload=content,
             policy_id=policy,
             context=facts,
+            constraints=_build_constraints(providers, exclude),
             request_id=request_id,
             push=push,
             timeout=timeout_s,
@@ -90,6 +99,13 @@ async def decide(
     else:
         print_json(fields)
     return exit_codes.OK if answer.ok else exit_codes.NO
+
+
+def _build_constraints(
+    providers: list[str] | None, exclude: list[str] | None
+) -> dict[str, list[str]]:
+    lists = {"providers": providers, "excluded_providers": exclude}
+    return {name: names for name, names in lists.items() if names}
 
 
 def _open_client(session: CommandSession) -> Client:
