@@ -35,8 +35,9 @@ def ask(ready: dict[str, str], model: str) -> str | None:
         with urllib.request.urlopen(request) as answer:
             return str(json.load(answer)["choices"][0]["message"]["content"])
     except urllib.error.HTTPError as exc:
-        assert exc.code in (404, 502), exc.read()
-        return None
+        if exc.code in (404, 502):
+            return None
+        raise
 
 
 async def test_it_prints_an_address_and_a_key_that_work_and_ends_with_the_router(

@@ -9,8 +9,13 @@ import pytest
 from nats.aio.client import Client as Nats
 from nats.aio.msg import Msg
 
+from router.budgets.model import parse_budget
+from router.budgets.store import BudgetStore
 from router.config import Settings
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.api import JetStream
 from router.sdk.extension import Invocation, Request, pre, provider
+from tests.support.delivery import connected
 from tests.support.extension_author import serve_extension
 from tests.support.gateway import (
     Gateway,
@@ -20,6 +25,7 @@ from tests.support.gateway import (
     read_events,
     wait_for_models,
 )
+from tests.support.patient_client import PATIENCE_S
 from tests.support.policy_buckets import store_of
 from tests.support.providers import (
     Answer,
@@ -230,6 +236,32 @@ async def test_a_request_that_any_provider_would_refuse_is_sent_once(
         response = await gateway.post(PATH, CHAT)
     assert (response.status_code, response.json()["error"]["code"]) == (400, "provider_refused")
     assert len(asked) == 1
+
+
+async def test_a_budget_is_spent_by_what_was_used_not_by_decisions(
+    nc: Nats, gateway: Gateway, router: Running, settings: Settings
+) -> None:
+    """A decision expects 0.012 or 0.015, an invocation reserves 0.01 until its event is booked."""
+    budget = parse_budget({"amount": "0.2", "window": "day"}, "acme")
+    async with connected(settings.nats.url[0]) as connection:
+        jetstream = JetStream(connection, timeout_s=PATIENCE_S)
+        store = BudgetStore(DocumentBucket(jetstream, settings.buckets.budgets.name))
+        await store.put(budget, author="test")
+    context = router.service._context
+    assert context is not None
+    await until(lambda: "acme" in context.budgets.table.tenants)
+    free = says(json.dumps({"output": "free", "cost": 0.0}).encode())
+    async with both(nc, free):
+        answered = [await gateway.post(PATH, CHAT) for _ in range(12)]
+    assert {response.status_code for response in answered} == {200}
+    async with both(nc, says(json.dumps({"output": "dear", "cost": 1.0}).encode())):
+        assert (await gateway.post(PATH, CHAT)).status_code == 200
+
+    async def is_spent() -> bool:
+        return (await gateway.post(PATH, CHAT)).status_code == 402
+
+    async with both(nc, free):
+        await until(is_spent)
 
 
 async def test_a_client_that_leaves_ends_the_stream_at_its_source_and_is_metered(

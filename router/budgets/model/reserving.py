@@ -172,7 +172,8 @@ class TenantBudgets:
         passed_over: Sequence[BudgetSlice] = (),
     ) -> Sequence[BudgetSlice]:
         """Reserve the expected cost; return the slices of the budgets that have no room, and then
-        nothing is reserved.
+        nothing is reserved. For a requester that invokes the provider itself nothing is reserved
+        either: its invocation does that.
 
         Raises SliceShort where the bucket must be asked first. `passed_over`: they do not count.
         """
@@ -193,6 +194,8 @@ class TenantBudgets:
                 nanos > slice_.remaining or now >= slice_.ends_s
             ):  # `has_room`, in place: once a decision
                 return _refuse(covered, nanos, now)
+        if request.return_message:
+            return ()
         for slice_ in covered:
             slice_.charge(nanos)
         if request.push_assignment and covered:
