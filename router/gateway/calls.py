@@ -129,6 +129,7 @@ class GatewayCalls:
         self._client = client
         self._catalogue = catalogue
         self._config = config
+        self._decide_s = config.decide_timeout_ms / 1000
         self._meter = meter
         self._now = now
         self._budgets: BoundedCache[str, RetryBudget] = BoundedCache(MAX_TENANTS)
@@ -173,9 +174,7 @@ class GatewayCalls:
     async def decide_raw(self, body: bytes, headers: Mapping[str, str]) -> Answer:
         """The router's answer to these bytes. Raises GatewayRefusal."""
         try:
-            return await self._client.decide_raw(
-                body, headers, timeout=self._config.timeout_ms / 1000
-            )
+            return await self._client.decide_raw(body, headers, timeout=self._decide_s)
         except RouterError as exc:
             raise refuse_call(exc) from exc
 
@@ -246,7 +245,7 @@ class GatewayCalls:
                 trace_id=asked.trace_id,
                 traceparent=asked.traceparent,
                 return_message=True,
-                timeout=max(LEAST_S, progress.until - self._now()),
+                timeout=min(self._decide_s, max(LEAST_S, progress.until - self._now())),
             )
         except (RouterError, Malformed) as exc:
             raise refuse_call(exc) from exc

@@ -37,6 +37,9 @@ class GatewayConfig(Group):
     stream_timeout_ms: Millis = Field(
         default=600_000, description="for a stream, from its request to its end, milliseconds"
     )
+    decide_timeout_ms: Millis = Field(
+        default=35_000, description="for a decision, extensions included, milliseconds"
+    )
     body_timeout_ms: Millis = Field(
         default=30_000, description="a client may take so long to send a request, milliseconds"
     )
