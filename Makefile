@@ -18,7 +18,7 @@ BELIEVING ?= fa1ac64b
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-all lint format proto proto-check matrix races readers bench bench-smoke bench-pages faults soak neighbours money powercut order refusals canaries strategies strategy-costs fuzz mutants schemas fingerprint figures contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
+.PHONY: help demo run test test-all lint format proto proto-check matrix races readers bench bench-smoke bench-pages faults soak neighbours money bill powercut order refusals canaries strategies strategy-costs fuzz mutants schemas fingerprint figures contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ neighbours: $(VENV)/.dev  ## a quiet tenant beside each bad neighbour, and besid
 money: $(VENV)/.dev  ## hostile tenants, workers, clients and providers beside honest ones, and a ledger of what was really done; then older code, then streams that are cut; twenty minutes
 	$(BIN)/python -m tests.rigs.money --control $(BELIEVING) --write bench/results/money.md
 	$(BIN)/python -m tests.rigs.money.streams --write bench/results/money_streams.md
+
+bill: $(VENV)/.dev  ## HTTP clients through two gateways while processes are killed, and whether each provider call is billed once; twenty minutes
+	$(BIN)/python -m tests.rigs.bill --write bench/results/bill.md
 
 powercut: $(VENV)/.dev  ## the power of servers' disks cut under load, by sync_interval and the time of an fsync, and controls that lose; needs root; twenty minutes, then a table
 	$(BIN)/python -m tests.rigs.powercut --write bench/results/powercut.md
