@@ -130,6 +130,12 @@ def _check_login(settings: Settings) -> None:
         "nats.tls_cert",
         "must be given together with nats.tls_key",
     )
+    gateway = settings.gateway
+    _require(
+        (gateway.tls_cert is None) == (gateway.tls_key is None),
+        "gateway.tls_cert",
+        "must be given together with gateway.tls_key",
+    )
 
 
 def _check_partitions(settings: Settings) -> None:

@@ -118,6 +118,7 @@ def test_a_bad_value_is_told_with_its_key_the_value_and_what_is_legal(
         ({"ROUTER_ASSIGNMENT_SUBJECT": "beamline.router.v1.decide"}, "assignment.subjects"),
         ({"ROUTER_NATS__USER": "u"}, "nats.user"),
         ({"ROUTER_NATS__TLS_KEY": "k.pem"}, "nats.tls_cert"),
+        ({"ROUTER_GATEWAY__TLS_KEY": "k.pem"}, "gateway.tls_cert"),
         ({"ROUTER_NATS__TOKEN": "t", "ROUTER_NATS__CREDS_FILE": "c"}, "nats.token"),
     ],
 )

@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
+import httpx2
 import pytest
 from nats.aio.client import Client as Nats
 from nats.aio.msg import Msg
@@ -16,6 +19,7 @@ from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
 from router.sdk.extension import Invocation, Request, pre, provider
 from tests.support.delivery import connected
+from tests.support.deployed_tls import certificates
 from tests.support.extension_author import serve_extension
 from tests.support.gateway import (
     Gateway,
@@ -316,6 +320,25 @@ async def test_a_stream_that_breaks_ends_with_an_error_and_without_done(
     assert (response.status_code, len(asked)) == (200, 1)
     assert json.loads(events[-1])["error"]["code"] == "provider_failed"
     assert "[DONE]" not in events
+
+
+async def test_with_a_certificate_it_speaks_tls(
+    router: Running, nats_url: str, prefix: str, tmp_path: Path
+) -> None:
+    certificates(tmp_path)
+    files = {"cert": tmp_path / "server.pem", "key": tmp_path / "server.key"}
+    tls = {f"gateway__tls_{name}": str(file) for name, file in files.items()}
+    ports = {"gateway__port": 0, "gateway__pages_port": 0}
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    async with (
+        a_gateway(settings_for(nats_url, prefix, **ports, **tls)) as gateway,
+        httpx2.AsyncClient(verify=trusted) as client,
+    ):
+        assert gateway.url.startswith("https://")
+        answer = await client.get(
+            f"{gateway.url}/v1/models", headers={"authorization": f"Bearer {gateway.key}"}
+        )
+    assert answer.status_code == 200
 
 
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer rk_0f3a9c21b7d4_00", "Basic YTpi"])
