@@ -114,6 +114,10 @@ async def test_for_people_the_key_stands_in_a_line_of_its_own(shell: Shell) -> N
         (("acme", "--name", "x" * 129), "name: should be at most 128", 1),
         (("acme", "--policies", "a,,b"), "policies: should be", 1),
         (("acme", "--policies", ",".join("abcdefgh"[n % 8] for n in range(65))), "policies: ", 1),
+        # an empty variable of a shell is no wider key
+        (("acme", "--policies", ""), "policies: should be", 1),
+        (("acme", "--expires", ""), "neither like 10m", 2),
+        (("acme", "--rate", ""), "requests a second, and a burst", 2),
         (("acme", "--expires", "soon"), "neither like 10m", 2),
         (("acme", "--expires", "0d"), "expires: should be a time ahead", 1),
         (("acme", "--expires", "2020-01-01"), "expires: should be a time ahead", 1),

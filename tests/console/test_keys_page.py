@@ -1,5 +1,7 @@
 """The page of keys: by tenant, without hash or secret; and keys that are revoked there."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,13 +13,21 @@ from router.delivery.wire.api import JetStream
 from router.gateway.keys.model.api_key import MadeKey, make_key
 from router.gateway.keys.store import KeyStore
 from router.operate.audit import AuditReader
-from tests.support.console import a_console
+from tests.support.console import Console, a_console
 from tests.support.console_login import PASSWORD, Browser, write_users, writing
+from tests.support.waiting import until
 
 
 @pytest.fixture
 def store(settings: Settings, jetstream: JetStream) -> KeyStore:
     return KeyStore(DocumentBucket(jetstream, settings.buckets.keys.name))
+
+
+@asynccontextmanager
+async def a_connected_console(settings: Settings) -> AsyncIterator[Console]:
+    async with a_console(settings) as console:
+        await until(lambda: console.server.link.workers_cause == "", what="it is connected")
+        yield console
 
 
 async def store_keys(store: KeyStore) -> list[MadeKey]:
@@ -31,7 +41,7 @@ async def test_keys_are_listed_by_tenant_without_hash_or_secret(
     settings: Settings, store: KeyStore
 ) -> None:
     made = await store_keys(store)
-    async with a_console(settings) as console:
+    async with a_connected_console(settings) as console:
         page = await console.read("/keys")
         rows = await console.export("/keys?tenant=beta")
     assert all(one.key.key_id in page for one in made)
@@ -50,7 +60,7 @@ async def test_chosen_keys_are_revoked_and_each_leaves_an_event(
 ) -> None:
     made = await store_keys(store)
     gone = [made[0].key.key_id, made[1].key.key_id]
-    async with a_console(writing(settings.nats.url[0])) as console:
+    async with a_connected_console(writing(settings.nats.url[0])) as console:
         browser = Browser(console)
         await browser.log_in()
         nothing = await browser.submit("/keys", "/keys/revoke", {})
@@ -74,7 +84,7 @@ async def test_who_is_limited_to_a_tenant_sees_and_revokes_its_keys_alone(
     made = await store_keys(store)
     mine, other = made[0].key.key_id, made[1].key.key_id
     users = write_users(tmp_path / "users", limited="acme")
-    async with a_console(writing(settings.nats.url[0], console__users=users)) as console:
+    async with a_connected_console(writing(settings.nats.url[0], console__users=users)) as console:
         browser = Browser(console)
         await browser.log_in("limited", PASSWORD)
         page = await browser.read("/keys?tenant=beta")

@@ -17,7 +17,6 @@ from router.config.connect import connect_by
 from router.core.clock import now_ms
 from router.delivery.kv.mirror import BucketMirror, skip_seeding
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.shared_info import SharedInfo
 from router.gateway.keys.model.api_key import KeyTable
 from router.gateway.keys.store import FollowedKeys
 from router.lake.commands.ingest import read_source_options
@@ -193,7 +192,7 @@ async def test_the_http_gateway_follows_what_it_reads_asks_and_is_refused_nothin
     async with a_router(router) as running, Client(settings.nats) as client:
         assert await is_ready(running.ready.http)
         jetstream = JetStream(connection)
-        followed = FollowedKeys(jetstream, buckets.keys.name, table, SharedInfo(jetstream))
+        followed = FollowedKeys(jetstream, buckets.keys.name, table)
         others = [
             BucketMirror(jetstream, name, lambda _: None, on_replaced=skip_seeding, again_s=0.1)
             for name in (buckets.policies.name, buckets.extensions.name)

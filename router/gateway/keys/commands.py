@@ -118,7 +118,7 @@ async def create(
         now_ms(),
         name=name,
         expires_ms=expires_ms,
-        policies=[policy.strip() for policy in policies.split(",")] if policies else (),
+        policies=[policy.strip() for policy in policies.split(",")] if policies is not None else (),
         rate=_read_rate(rate) if rate is not None else None,
     )
     keys = await open_audited_store(session)

@@ -26,7 +26,6 @@ from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.followed_bucket import FollowedBucket
 from router.delivery.kv.versioned_store import MAX_AUTHOR, RECORD_BYTES, VersionedStore
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.shared_info import SharedInfo
 from router.gateway.keys.model import api_key
 from router.gateway.keys.model.api_key import MAX_KEYS, ApiKey, ApiKeyError, KeyTable, read_key
 from router.operate.audit import AuditedStore
@@ -167,10 +166,9 @@ class FollowedKeys(FollowedBucket[ApiKey]):
     optional = "keys"
     keeps_last_good = False
 
-    def __init__(
-        self, jetstream: JetStream, bucket: str, table: KeyTable, infos: SharedInfo | None = None
-    ) -> None:
-        super().__init__(jetstream, bucket, events.KEY_BROKEN, infos)
+    def __init__(self, jetstream: JetStream, bucket: str, table: KeyTable) -> None:
+        # without shared infos, which routers alone tell one another: the watcher's heartbeats tell
+        super().__init__(jetstream, bucket, events.KEY_BROKEN)
         self._table = table
 
     def read(self, entry: BucketEntry) -> ApiKey:

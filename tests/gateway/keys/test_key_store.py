@@ -14,7 +14,6 @@ from router.contracts.stored_record import record_bytes
 from router.contracts.version_record import make_record
 from router.core.clock import now_ms
 from router.core.errors import Conflict
-from router.delivery.wire.shared_info import SharedInfo
 from router.gateway.keys import store as key_store
 from router.gateway.keys.model.api_key import ApiKeyError, KeyTable, MadeKey, make_key
 from router.gateway.keys.store import ApiKeyNotFound, AuditedKeys, FollowedKeys, KeyStore
@@ -48,8 +47,7 @@ def a_key(tenant: str = "acme", **fields: Any) -> MadeKey:
 
 def follow(bucket: Bucket) -> tuple[FollowedKeys, KeyTable]:
     table = KeyTable()
-    infos = SharedInfo(bucket.jetstream)
-    return FollowedKeys(bucket.jetstream, bucket.name, table, infos), table
+    return FollowedKeys(bucket.jetstream, bucket.name, table), table
 
 
 async def test_a_gateway_takes_a_new_key_and_refuses_a_revoked_one(
