@@ -64,7 +64,9 @@ def run(
             dir_okay=False,
         ),
     ] = None,
-    concurrency: Annotated[int, typer.Option(help="Calls of the API at once.", min=1)] = 64,
+    concurrency: Annotated[
+        int, typer.Option(help="Calls of the API at once; a tenant alone has half.", min=1)
+    ] = 128,
     connect_timeout: Annotated[
         float, typer.Option(metavar="SECONDS", help="For a connection.", min=0.001)
     ] = 5.0,

@@ -28,7 +28,7 @@ class ProviderOptions(Struct, frozen=True, kw_only=True):
     key_file: Path | None = None
     models_file: Path | None = None
     times: UpstreamTimes = UpstreamTimes()
-    concurrency: int = 64
+    concurrency: int = 128
     timeout_ms: int = 60_000
     allows_insecure_http: bool = False
     drain_s: float = 10.0

@@ -5,12 +5,14 @@
 
 Its registry entry says which APIs it understands and which models it has. The entry's `timeout_ms`
 bounds an answer, and the silence between two pieces.
+
+Tenants share the calls of the API that may be under way: one that floods waits, the others do not.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
 import orjson
@@ -18,6 +20,7 @@ from msgspec.structs import replace
 
 from router.config import Settings
 from router.core.errors import Misconfigured, RouterError
+from router.core.fair_slots import FairTurns
 from router.extensions.model.entry import PROVIDER
 from router.process.observability import events, logs
 from router.providers.api_call import ApiCall, read_call
@@ -31,10 +34,20 @@ from router.providers.kinds.openai import OpenaiKind
 from router.providers.models import ServedModels, load_models
 from router.providers.options import ANTHROPIC, ECHO, OLLAMA, OPENAI, ProviderOptions
 from router.providers.upstream import Headers, Upstream
-from router.sdk.extension import Extension, ExtensionServer, Invocation, Output, Usage
+from router.sdk.extension import (
+    Extension,
+    ExtensionServer,
+    Invocation,
+    Output,
+    ProviderFailed,
+    RateLimited,
+    Usage,
+)
 
 log = logs.logger(__name__)
 
+# Requests that are at work or wait for their tenant's turn. Those of one tenant that wait.
+IN_FLIGHT, MAX_WAITING = 4096, 1024
 BASE_URLS = {
     OPENAI: "https://api.openai.com/v1",
     ANTHROPIC: "https://api.anthropic.com",
@@ -48,6 +61,7 @@ class ProviderService:
     def __init__(self, options: ProviderOptions) -> None:
         self.options = options
         self._upstream = _make_upstream(options)
+        self._turns = FairTurns(options.concurrency)
         self._kind = _make_kind(options.kind, self._upstream)
         path = options.models_file
         self._models = load_models(path) if path is not None else ServedModels()
@@ -69,15 +83,32 @@ class ProviderService:
     async def answer(self, invocation: Invocation) -> AsyncGenerator[str | Usage | Output, None]:
         """A provider of Router that asks an HTTP API."""
         call = read_call(invocation, self._kind.apis, self._models)
+        if self._turns.count_waiting(invocation.tenant_id) >= MAX_WAITING:
+            raise RateLimited("too many calls of this tenant wait", retry_after=1)
+        async with self._turns.hold(invocation.tenant_id):
+            try:
+                async with aclosing(self._ask(call)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            except RouterError as exc:
+                raise self._hide_key(exc) from None
+
+    async def _ask(self, call: ApiCall) -> AsyncGenerator[str | Usage | Output, None]:
         if not call.is_stream:
             output = await self._kind.complete(call)
             yield _make_plain(output) if call.is_plain else output
             return
-        async for piece in self._kind.stream(call):
-            if not isinstance(piece, ApiEvent):
-                yield piece
-            elif text := _write_event(call, piece):
-                yield text
+        async with aclosing(self._kind.stream(call)) as pieces:
+            async for piece in pieces:
+                if not isinstance(piece, ApiEvent):
+                    yield piece
+                elif text := _write_event(call, piece):
+                    yield text
+
+    def _hide_key(self, exc: RouterError) -> RouterError:
+        """The error; another one, where the API quotes the key in it."""
+        is_quoted = self._upstream is not None and self._upstream.has_key_in(str(exc))
+        return ProviderFailed("the API's error quotes this provider's key") if is_quoted else exc
 
     async def _find_models(self) -> None:
         """A file says all; an API that does not list its models serves on."""
@@ -86,7 +117,8 @@ class ProviderService:
         try:
             self._models = ServedModels(await self._kind.list_models())
         except RouterError as exc:
-            log.warning(events.PROVIDER_MODELS_UNKNOWN, provider=self.options.name, why=str(exc))
+            why = str(self._hide_key(exc))
+            log.warning(events.PROVIDER_MODELS_UNKNOWN, provider=self.options.name, why=why)
 
     def _make_extension(self) -> Extension:
         metadata: dict[str, object] = {"apis": list(self._kind.apis)}
@@ -126,7 +158,7 @@ async def serve_provider(
             nats=settings.nats,
             register=options.is_registered,
             api_key=key.get_secret_value() if key is not None else None,
-            concurrency=options.concurrency,
+            concurrency=IN_FLIGHT,
             drain_s=options.drain_s,
             reply_prefixes=settings.reply.prefixes,
         )
