@@ -6,17 +6,21 @@ from collections.abc import Coroutine, Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from router.config import Settings
 from router.core.errors import Misconfigured
 from router.providers.options import KINDS, ProviderOptions, UpstreamTimes
+from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.options import ConfigFile, NatsUrl
-from router.shell.output import announce_event
+from router.shell.output import announce_event, print_json_lines
 from router.shell.session import load_settings_of_command
+
+if TYPE_CHECKING:
+    from router.providers.service import ProviderService
 
 READY = "provider.ready"
 
@@ -80,6 +84,10 @@ def run(
         bool,
         typer.Option("--insecure-http", help="Send the key to an http:// address of another host."),
     ] = False,
+    stream_usage: Annotated[
+        bool,
+        typer.Option(help="openai: ask for the usage of a stream. Some servers refuse that."),
+    ] = True,
     register: Annotated[
         bool, typer.Option(help="Ask the router to write the entry where there is none.")
     ] = True,
@@ -99,6 +107,12 @@ def run(
             metavar="SECONDS", help="How long running requests may take at the end.", min=0
         ),
     ] = 10.0,
+    print_entry: Annotated[
+        bool,
+        typer.Option(
+            "--print-entry", help="Print its entry, for `router extension register -`, and end."
+        ),
+    ] = False,
 ) -> Coroutine[Any, Any, int]:
     """Serve an HTTP API as a provider until SIGTERM or Ctrl-C; then finish what is in flight and
     end with 0.
@@ -123,10 +137,18 @@ def run(
         concurrency=concurrency,
         timeout_ms=timeout_ms,
         allows_insecure_http=insecure_http,
+        asks_usage=stream_usage,
         drain_s=drain,
         is_registered=register,
     )
     from router.providers.service import ProviderService, serve_provider
 
     service = ProviderService(options)
+    if print_entry:
+        return _print_entry(service)
     return session.serve(serve_provider(service, settings, partial(announce_event, READY)))
+
+
+async def _print_entry(service: ProviderService) -> int:
+    print_json_lines([await service.make_entry()])
+    return exit_codes.OK

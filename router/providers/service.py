@@ -43,6 +43,7 @@ from router.sdk.extension import (
     RateLimited,
     Usage,
 )
+from router.sdk.extension.server import entry_of
 
 log = logs.logger(__name__)
 
@@ -62,7 +63,7 @@ class ProviderService:
         self.options = options
         self._upstream = _make_upstream(options)
         self._turns = FairTurns(options.concurrency)
-        self._kind = _make_kind(options.kind, self._upstream)
+        self._kind = _make_kind(options, self._upstream)
         path = options.models_file
         self._models = load_models(path) if path is not None else ServedModels()
 
@@ -79,6 +80,11 @@ class ProviderService:
         async with self._upstream.open():
             await self._find_models()
             yield self._make_extension()
+
+    async def make_entry(self) -> Mapping[str, object]:
+        """The registry entry that it asks for."""
+        async with self.open() as extension:
+            return entry_of(extension, {})
 
     async def answer(self, invocation: Invocation) -> AsyncGenerator[str | Usage | Output, None]:
         """A provider of Router that asks an HTTP API."""
@@ -169,15 +175,12 @@ async def serve_provider(
 # -- A kind, and what it calls.
 
 
-def _make_kind(kind: str, upstream: Upstream | None) -> ProviderKind:
+def _make_kind(options: ProviderOptions, upstream: Upstream | None) -> ProviderKind:
     if upstream is None:
         return EchoKind()
-    kinds: Mapping[str, Callable[[Upstream], ProviderKind]] = {
-        OPENAI: OpenaiKind,
-        ANTHROPIC: AnthropicKind,
-        OLLAMA: OllamaKind,
-    }
-    return kinds[kind](upstream)
+    if options.kind == OPENAI:
+        return OpenaiKind(upstream, asks_usage=options.asks_usage)
+    return AnthropicKind(upstream) if options.kind == ANTHROPIC else OllamaKind(upstream)
 
 
 def _make_upstream(options: ProviderOptions) -> Upstream | None:

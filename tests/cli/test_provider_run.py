@@ -75,6 +75,19 @@ def test_what_cannot_be_served_is_refused(arguments: tuple[str, ...], why: str) 
     assert why in " ".join(ended.err.split())
 
 
+def test_an_entry_is_printed_for_an_operator_who_registers_it(url: str) -> None:
+    """Also where one is there already, which a provider leaves as it is."""
+    printed = call_command("provider", "run", "mine", "--kind", "echo", "--print-entry")
+    entry = printed.json
+    assert (entry["subject"], entry["metadata"]["models"]) == (
+        "beamline.provider.mine.v1",
+        ["echo-1"],
+    )
+    given = printed.out.encode()
+    written = call_command("extension", "register", "-", "--nats-url", url, given=given)
+    assert (printed.status, written.status) == (0, 0)
+
+
 def test_a_key_goes_to_another_host_by_https_unless_it_is_said(tmp_path: Path) -> None:
     file = tmp_path / "api.key"
     file.write_text("sk-never-shown")

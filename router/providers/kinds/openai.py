@@ -35,8 +35,9 @@ FAILED = ("error", "response.failed")
 class OpenaiKind:
     apis: tuple[str, ...] = tuple(PATHS)
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: Upstream, *, asks_usage: bool = True) -> None:
         self._upstream = upstream
+        self._asks_usage = asks_usage
 
     async def list_models(self) -> tuple[str, ...]:
         listed = (await self._upstream.ask("/models")).fields.get("data")
@@ -61,7 +62,7 @@ class OpenaiKind:
             return
         _require_own(call)
         body: Json = {**call.body, "stream": True}
-        if call.api != RESPONSES:
+        if call.api != RESPONSES and self._asks_usage:
             body["stream_options"] = {"include_usage": True}
         state = _StreamState(call.api)
         async with self._upstream.stream(PATHS[call.api], body) as answer:
