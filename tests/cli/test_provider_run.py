@@ -55,6 +55,8 @@ async def test_the_page_works_as_it_stands_and_what_is_served_is_drained(url: st
         assert json.loads(told["body"])["choices"][0]["message"]["content"] == "one two"
         shown = call_command("extension", "show", "echo", "--nats-url", url, "--json").json
         assert "chat.completions" in json.dumps(shown)
+        checked = call_command("extension", "check", ready["subject"], "--nats-url", url)
+        assert checked.status == 0, checked.out
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
 
