@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from router.config import Settings
 from router.core.errors import Misconfigured
-from router.providers.options import KINDS, ProviderOptions, UpstreamTimes
+from router.providers.options import ECHO, KINDS, ProviderOptions, UpstreamTimes
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.options import ConfigFile, NatsUrl
 from router.shell.output import announce_event, print_json_lines
-from router.shell.session import load_settings_of_command
 
 if TYPE_CHECKING:
     from router.providers.service import ProviderService
@@ -25,15 +22,7 @@ if TYPE_CHECKING:
 READY = "provider.ready"
 
 
-def load_with_extra(nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
-    """Raises Misconfigured, also without the extra `providers`."""
-    given: Mapping[str, object] = {"nats.url": nats_url}
-    if find_spec("httpx2") is None:
-        raise Misconfigured("httpx2", "is not installed: pip install 'beamline-router[providers]'")
-    return load_settings_of_command(config, given).settings
-
-
-@command(load_with_extra, has_json=False)
+@command(has_json=False)
 def run(
     session: CommandSession,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The provider's id in the registry.")],
@@ -121,9 +110,10 @@ def run(
 
     Example:  router provider run openai --kind openai --key-file openai.key
     """
-    settings = session.settings  # first: it says which extra is not installed
     if kind not in KINDS:
         raise typer.BadParameter(f"is not one of {', '.join(KINDS)}", param_hint="--kind")
+    if kind != ECHO and find_spec("httpx2") is None:
+        raise Misconfigured("httpx2", "is not installed: pip install 'beamline-router[providers]'")
     options = ProviderOptions(
         name=name,
         kind=kind,
@@ -146,6 +136,7 @@ def run(
     service = ProviderService(options)
     if print_entry:
         return _print_entry(service)
+    settings = session.settings
     return session.serve(serve_provider(service, settings, partial(announce_event, READY)))
 
 

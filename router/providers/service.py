@@ -11,9 +11,11 @@ Tenants share the calls of the API that may be under way: one that floods waits,
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import orjson
 from msgspec.structs import replace
@@ -26,14 +28,10 @@ from router.process.observability import events, logs
 from router.providers.api_call import ApiCall, read_call
 from router.providers.key_file import KeyFile
 from router.providers.kinds import ApiEvent, ProviderKind
-from router.providers.kinds.anthropic import VERSION, AnthropicKind
 from router.providers.kinds.chat import find_text, find_whole_text
 from router.providers.kinds.echo import EchoKind
-from router.providers.kinds.ollama import OllamaKind
-from router.providers.kinds.openai import OpenaiKind
 from router.providers.models import ServedModels, load_models
 from router.providers.options import ANTHROPIC, ECHO, OLLAMA, OPENAI, ProviderOptions
-from router.providers.upstream import Headers, Upstream
 from router.sdk.extension import (
     Extension,
     ExtensionServer,
@@ -45,10 +43,15 @@ from router.sdk.extension import (
 )
 from router.sdk.extension.server import entry_of
 
+if TYPE_CHECKING:
+    from router.providers.upstream import Upstream
+
 log = logs.logger(__name__)
 
 # Requests that are at work or wait for their tenant's turn. Those of one tenant that wait.
 IN_FLIGHT, MAX_WAITING = 4096, 1024
+LIST_S = 10.0  # for the list of models, at the start
+ANTHROPIC_VERSION = "2023-06-01"
 BASE_URLS = {
     OPENAI: "https://api.openai.com/v1",
     ANTHROPIC: "https://api.anthropic.com",
@@ -121,9 +124,10 @@ class ProviderService:
         if self._models.names:
             return
         try:
-            self._models = ServedModels(await self._kind.list_models())
-        except RouterError as exc:
-            why = str(self._hide_key(exc))
+            async with asyncio.timeout(LIST_S):
+                self._models = ServedModels(await self._kind.list_models())
+        except (RouterError, TimeoutError) as exc:
+            why = str(self._hide_key(exc)) if isinstance(exc, RouterError) else "no answer in time"
             log.warning(events.PROVIDER_MODELS_UNKNOWN, provider=self.options.name, why=why)
 
     def _make_extension(self) -> Extension:
@@ -172,12 +176,16 @@ async def serve_provider(
         await server.work(lambda nats_url: on_ready(nats_url=nats_url, **facts))
 
 
-# -- A kind, and what it calls.
+# -- A kind, and what it calls. An echo calls nothing, so it needs no extra.
 
 
 def _make_kind(options: ProviderOptions, upstream: Upstream | None) -> ProviderKind:
     if upstream is None:
         return EchoKind()
+    from router.providers.kinds.anthropic import AnthropicKind
+    from router.providers.kinds.ollama import OllamaKind
+    from router.providers.kinds.openai import OpenaiKind
+
     if options.kind == OPENAI:
         return OpenaiKind(upstream, asks_usage=options.asks_usage)
     return AnthropicKind(upstream) if options.kind == ANTHROPIC else OllamaKind(upstream)
@@ -187,6 +195,8 @@ def _make_upstream(options: ProviderOptions) -> Upstream | None:
     if options.kind == ECHO:
         _require_none(options)
         return None
+    from router.providers.upstream import Upstream
+
     return Upstream(
         options.base_url or BASE_URLS[options.kind],
         KeyFile(options.key_file) if options.key_file is not None else None,
@@ -204,8 +214,10 @@ def _require_none(options: ProviderOptions) -> None:
             raise Misconfigured(name, "echo calls nothing: leave it out")
 
 
-def _make_headers(kind: str, key: str | None) -> Headers:
-    version: Mapping[str, str] = {"anthropic-version": VERSION} if kind == ANTHROPIC else {}
+def _make_headers(kind: str, key: str | None) -> Mapping[str, str]:
+    version: Mapping[str, str] = (
+        {"anthropic-version": ANTHROPIC_VERSION} if kind == ANTHROPIC else {}
+    )
     if key is None:
         return version
     name, value = ("x-api-key", key) if kind == ANTHROPIC else ("authorization", f"Bearer {key}")

@@ -26,7 +26,6 @@ from router.providers.upstream import Upstream, read_object
 from router.sdk.extension import Output, ProviderFailed, Usage
 
 MESSAGES = "/v1/messages"
-VERSION = "2023-06-01"
 FINISH_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
