@@ -133,11 +133,14 @@ async def test_a_caller_that_leaves_ends_the_call(apis: ModelApis, sent: str) ->
         await until(lambda: apis.calls[0].is_gone.is_set())
 
 
-async def test_a_connection_serves_again_after_a_stream(apis: ModelApis) -> None:
-    async with a_provider("openai", apis, concurrency=1) as provider:
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "ollama"])
+async def test_a_connection_serves_again_after_a_stream(apis: ModelApis, kind: str) -> None:
+    async with a_provider(kind, apis) as provider:
         for _ in range(3):
             await stream(provider, asks(QUESTION))
-    assert [call.has_ended for call in apis.calls] == [True] * 3
+            await complete(provider, asks(QUESTION))
+    assert [call.has_ended for call in apis.calls] == [True] * 6
+    assert len({call.port for call in apis.calls}) == 1
 
 
 async def test_cookies_of_one_call_do_not_reach_the_next(apis: ModelApis) -> None:
