@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from router.config import Settings
 from router.core.errors import Misconfigured
-from router.providers.options import KINDS, ProviderOptions, UpstreamTimes
+from router.providers.options import ECHO, KINDS, ProviderOptions, UpstreamTimes
+from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.options import ConfigFile, NatsUrl
-from router.shell.output import announce_event
-from router.shell.session import load_settings_of_command
+from router.shell.output import announce_event, print_json_lines
+
+if TYPE_CHECKING:
+    from router.providers.service import ProviderService
 
 READY = "provider.ready"
 
 
-def load_with_extra(nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
-    """Raises Misconfigured, also without the extra `gateway`."""
-    given: Mapping[str, object] = {"nats.url": nats_url}
-    if find_spec("httpx2") is None:
-        raise Misconfigured("httpx2", "is not installed: pip install 'beamline-router[gateway]'")
-    return load_settings_of_command(config, given).settings
-
-
-@command(load_with_extra, has_json=False)
+@command(has_json=False)
 def run(
     session: CommandSession,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The provider's id in the registry.")],
@@ -64,7 +57,9 @@ def run(
             dir_okay=False,
         ),
     ] = None,
-    concurrency: Annotated[int, typer.Option(help="Calls of the API at once.", min=1)] = 64,
+    concurrency: Annotated[
+        int, typer.Option(help="Calls of the API at once; a tenant alone has half.", min=1)
+    ] = 128,
     connect_timeout: Annotated[
         float, typer.Option(metavar="SECONDS", help="For a connection.", min=0.001)
     ] = 5.0,
@@ -78,6 +73,10 @@ def run(
         bool,
         typer.Option("--insecure-http", help="Send the key to an http:// address of another host."),
     ] = False,
+    stream_usage: Annotated[
+        bool,
+        typer.Option(help="openai: ask for the usage of a stream. Some servers refuse that."),
+    ] = True,
     register: Annotated[
         bool, typer.Option(help="Ask the router to write the entry where there is none.")
     ] = True,
@@ -97,6 +96,12 @@ def run(
             metavar="SECONDS", help="How long running requests may take at the end.", min=0
         ),
     ] = 10.0,
+    print_entry: Annotated[
+        bool,
+        typer.Option(
+            "--print-entry", help="Print its entry, for `router extension register -`, and end."
+        ),
+    ] = False,
 ) -> Coroutine[Any, Any, int]:
     """Serve an HTTP API as a provider until SIGTERM or Ctrl-C; then finish what is in flight and
     end with 0.
@@ -105,9 +110,10 @@ def run(
 
     Example:  router provider run openai --kind openai --key-file openai.key
     """
-    settings = session.settings  # first: it says which extra is not installed
     if kind not in KINDS:
         raise typer.BadParameter(f"is not one of {', '.join(KINDS)}", param_hint="--kind")
+    if kind != ECHO and find_spec("httpx2") is None:
+        raise Misconfigured("httpx2", "is not installed: pip install 'beamline-router[gateway]'")
     options = ProviderOptions(
         name=name,
         kind=kind,
@@ -121,10 +127,19 @@ def run(
         concurrency=concurrency,
         timeout_ms=timeout_ms,
         allows_insecure_http=insecure_http,
+        asks_usage=stream_usage,
         drain_s=drain,
         is_registered=register,
     )
     from router.providers.service import ProviderService, serve_provider
 
     service = ProviderService(options)
+    if print_entry:
+        return _print_entry(service)
+    settings = session.settings
     return session.serve(serve_provider(service, settings, partial(announce_event, READY)))
+
+
+async def _print_entry(service: ProviderService) -> int:
+    print_json_lines([await service.make_entry()])
+    return exit_codes.OK

@@ -19,7 +19,9 @@ class UpstreamTimes(Struct, frozen=True, kw_only=True):
 
 
 class ProviderOptions(Struct, frozen=True, kw_only=True):
-    """`kind`: one of KINDS. `base_url`: None is the vendor's own."""
+    """`kind`: one of KINDS. `base_url`: None is the vendor's own. `asks_usage`: of streams; a server
+    that is strict may refuse to be asked.
+    """
 
     name: str
     kind: str
@@ -28,8 +30,9 @@ class ProviderOptions(Struct, frozen=True, kw_only=True):
     key_file: Path | None = None
     models_file: Path | None = None
     times: UpstreamTimes = UpstreamTimes()
-    concurrency: int = 64
+    concurrency: int = 128
     timeout_ms: int = 60_000
     allows_insecure_http: bool = False
+    asks_usage: bool = True
     drain_s: float = 10.0
     is_registered: bool = True

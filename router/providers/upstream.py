@@ -85,11 +85,15 @@ class Upstream:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        # its lines at INFO name each address
-        logging.getLogger("httpx2").setLevel(logging.WARNING)
+        # their lines name each address, and headers of answers
+        for name in ("httpx2", "httpcore2"):
+            logging.getLogger(name).setLevel(logging.WARNING)
         async with self._make_client() as self._client:
             yield
         self._client = None
+
+    def has_key_in(self, text: str) -> bool:
+        return self._key is not None and self._key.get() in text
 
     async def ask(self, path: str, body: Mapping[str, object] | None = None) -> WholeAnswer:
         """The JSON object that answers it; without a body it is a GET. Raises as the table says."""

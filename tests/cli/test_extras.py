@@ -75,3 +75,11 @@ def test_a_command_whose_modules_are_loaded_once_says_it_too(
         f"router: {missing.split(',', maxsplit=1)[0]}: is not installed: pip install "
         f"'beamline-router[{extra}]'\n"
     )
+
+
+def test_an_echo_needs_no_extra() -> None:
+    asked = ("provider", "run", "mine", "--kind", "echo", "--print-entry")
+    command = [sys.executable, "-c", WITHOUT, "httpx2", *asked]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert '"beamline.provider.mine.v1"' in ended.stdout

@@ -55,6 +55,8 @@ async def test_the_page_works_as_it_stands_and_what_is_served_is_drained(url: st
         assert json.loads(told["body"])["choices"][0]["message"]["content"] == "one two"
         shown = call_command("extension", "show", "echo", "--nats-url", url, "--json").json
         assert "chat.completions" in json.dumps(shown)
+        checked = call_command("extension", "check", ready["subject"], "--nats-url", url)
+        assert checked.status == 0, checked.out
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
 
@@ -73,6 +75,19 @@ def test_what_cannot_be_served_is_refused(arguments: tuple[str, ...], why: str) 
     ended = call_command("provider", "run", "mine", *arguments)
     assert ended.status == 2
     assert why in " ".join(ended.err.split())
+
+
+def test_an_entry_is_printed_for_an_operator_who_registers_it(url: str) -> None:
+    """Also where one is there already, which a provider leaves as it is."""
+    printed = call_command("provider", "run", "mine", "--kind", "echo", "--print-entry")
+    entry = printed.json
+    assert (entry["subject"], entry["metadata"]["models"]) == (
+        "beamline.provider.mine.v1",
+        ["echo-1"],
+    )
+    given = printed.out.encode()
+    written = call_command("extension", "register", "-", "--nats-url", url, given=given)
+    assert (printed.status, written.status) == (0, 0)
 
 
 def test_a_key_goes_to_another_host_by_https_unless_it_is_said(tmp_path: Path) -> None:

@@ -144,6 +144,13 @@ async def test_what_comes_with_the_request_cannot_choose_how_it_is_streamed(
     assert (streamed["stream"], streamed["stream_options"]) == (True, {"include_usage": True})
 
 
+async def test_a_strict_server_is_not_asked_for_the_usage_of_a_stream(apis: ModelApis) -> None:
+    async with a_provider("openai", apis, asks_usage=False) as provider:
+        texts, _, last = await stream(provider, asks(QUESTION))
+    assert "stream_options" not in apis.calls[0].body
+    assert (figures(last), bool(texts)) == (("small", None, None, None), True)
+
+
 async def test_what_a_result_of_a_tool_says_reaches_ollama_by_the_tools_name(
     apis: ModelApis,
 ) -> None:

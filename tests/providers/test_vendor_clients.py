@@ -5,7 +5,14 @@ no mapper here agrees with a stand-in of the same hand alone.
 import json
 from typing import Any
 
+import anthropic
+import openai
+import pydantic
 import pytest
+from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+from openai.types import Completion, CreateEmbeddingResponse
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
 
 from router.providers.api_call import ApiCall
 from router.providers.kinds.anthropic_request import make_request
@@ -19,10 +26,6 @@ from tests.support.provider_services import (
     read_events,
     stream,
 )
-
-openai = pytest.importorskip("openai")
-anthropic = pytest.importorskip("anthropic")
-pydantic = pytest.importorskip("pydantic")
 
 TOOL = {
     "type": "function",
@@ -106,7 +109,6 @@ async def test_the_vendors_clients_see_the_stand_ins_errors(apis: ModelApis) -> 
 async def test_openais_models_read_what_every_kind_answers(
     apis: ModelApis, kind: str, tools: list[Any]
 ) -> None:
-    from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
     asked = asks({**QUESTION, **({"tools": tools} if tools else {})})
     async with a_provider(kind, apis if kind != "echo" else None) as provider:
@@ -135,8 +137,6 @@ async def test_openais_models_read_what_every_kind_answers(
     ],
 )
 async def test_openais_models_read_the_other_apis_of_an_echo(api: str, body: Any) -> None:
-    from openai.types import Completion, CreateEmbeddingResponse
-    from openai.types.responses import Response, ResponseStreamEvent
 
     models = {
         "completions": Completion,
@@ -158,7 +158,6 @@ async def test_openais_models_read_the_other_apis_of_an_echo(api: str, body: Any
 
 def test_anthropics_parameters_are_what_a_chat_is_mapped_to() -> None:
     """Its client's own types judge the request."""
-    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 
     body = {
         "model": "large",

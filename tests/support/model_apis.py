@@ -39,6 +39,7 @@ class ApiRequest:
     path: str
     headers: Mapping[str, str]
     body: Json
+    port: int = 0  # of its caller
     prompt_tokens: int = 0
     completion_tokens: int = 0
     is_gone: asyncio.Event = field(default_factory=asyncio.Event)  # its caller left
@@ -72,7 +73,8 @@ class ModelApis:
     def _serve(self, answer: Callable[[ApiRequest], Response]) -> Callable[[Request], Any]:
         async def serve(request: Request) -> Response:
             body = json.loads(await request.body())
-            call = ApiRequest(request.url.path, dict(request.headers), body)
+            port = request.client.port if request.client is not None else 0
+            call = ApiRequest(request.url.path, dict(request.headers), body, port)
             self.calls.append(call)
             response = self.faults.popleft()(call) if self.faults else answer(call)
             response.headers["x-request-id"] = REQUEST_ID

@@ -26,7 +26,6 @@ from router.providers.upstream import Upstream, read_object
 from router.sdk.extension import Output, ProviderFailed, Usage
 
 MESSAGES = "/v1/messages"
-VERSION = "2023-06-01"
 FINISH_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -180,7 +179,7 @@ class MessageStream:
 
     def finish(self, request_id: str | None) -> Output:
         """Raises ProviderFailed for a stream that was cut."""
-        if not self.has_ended:
+        if not self.has_ended and self._finish_reason is None:
             raise ProviderFailed("the API's stream ended before its end")
         facts = describe_answer(upstream_request_id=request_id, finish_reason=self._finish_reason)
         figures: dict[str, Any] = {"model": self._usage.model, **self._usage.usage}

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from router.contracts.told_usage import find_told
 from router.core.clock import wall
+from router.core.ids import is_opaque
 from router.providers.api_call import refuse_call
 from router.providers.kinds import ApiEvent, Json
 from router.sdk.extension import Usage
@@ -91,7 +92,7 @@ def find_text(fields: Json) -> str:
 
 def find_finish_reason(fields: Json) -> str | None:
     reason = _first_choice(fields).get("finish_reason")
-    return reason if isinstance(reason, str) and len(reason) <= 64 else None
+    return reason if isinstance(reason, str) and is_opaque(reason) else None
 
 
 def _first_choice(fields: Json) -> Json:

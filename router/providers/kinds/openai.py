@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from router.core.errors import RouterError
-from router.providers.api_call import CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, ApiCall
+from router.providers.api_call import CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, ApiCall, refuse_call
 from router.providers.event_lines import ServerEvent, ServerEventReader
 from router.providers.kinds import ApiEvent, Json, Piece, describe_answer
 from router.providers.kinds.chat import find_finish_reason, read_usage
@@ -35,8 +35,9 @@ FAILED = ("error", "response.failed")
 class OpenaiKind:
     apis: tuple[str, ...] = tuple(PATHS)
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: Upstream, *, asks_usage: bool = True) -> None:
         self._upstream = upstream
+        self._asks_usage = asks_usage
 
     async def list_models(self) -> tuple[str, ...]:
         listed = (await self._upstream.ask("/models")).fields.get("data")
@@ -44,6 +45,7 @@ class OpenaiKind:
         return list_legal(model.get("id") for model in models if isinstance(model, dict))
 
     async def complete(self, call: ApiCall) -> Output:
+        _require_own(call)
         answer = await self._upstream.ask(PATHS[call.api], call.body)
         fields = answer.fields
         if fields.get("error"):
@@ -58,8 +60,9 @@ class OpenaiKind:
         if call.api == EMBEDDINGS:
             yield await self.complete(call)
             return
+        _require_own(call)
         body: Json = {**call.body, "stream": True}
-        if call.api != RESPONSES:
+        if call.api != RESPONSES and self._asks_usage:
             body["stream_options"] = {"include_usage": True}
         state = _StreamState(call.api)
         async with self._upstream.stream(PATHS[call.api], body) as answer:
@@ -147,6 +150,17 @@ STATUSES = {
     "request_too_large": 413,
     "rate_limit_error": 429,
 }
+
+
+def _require_own(call: ApiCall) -> None:
+    """All tenants share one key, so what the API keeps under it is not for a tenant to name. And
+    what runs in the background tells no usage.
+    """
+    if call.api != RESPONSES:
+        return
+    for name in ("previous_response_id", "conversation", "background"):
+        if call.body.get(name):
+            refuse_call(name, "is not possible through a provider that tenants share")
 
 
 def _complete_usage(api: str, usage: Usage) -> Usage:
