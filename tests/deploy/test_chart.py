@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from router import __version__
+from router.config import Settings
 from router.config.names import NAMES
 from tests.support.deployed import DEPLOY, TOML
 from tests.support.helm import CHART, VALUES, render_chart, run_helm
@@ -196,6 +197,34 @@ def test_the_console_may_read_what_the_routers_count_and_no_page_is_open_to_all(
     ]
 
 
+def test_clients_reach_the_gateway_and_prometheus_its_pages() -> None:
+    kinds, config = find_kinds("gateway"), Settings().gateway
+    pages, clients = kinds["NetworkPolicy", "router-gateway"]["spec"]["ingress"]
+    assert [pages["ports"][0]["port"], clients["ports"][0]["port"]] == [
+        config.pages_port,
+        config.port,
+    ]
+    assert clients["from"] == [
+        {"podSelector": {"matchLabels": {"beamline/gateway-client": "true"}}}
+    ]
+    (container,) = kinds["Deployment", "router-gateway"]["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"http": config.pages_port, "clients": config.port}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+    service = kinds["Service", "router-gateway"]["spec"]["ports"]
+    assert {port["name"]: port["port"] for port in service} == ports
+
+
+def test_the_key_of_an_api_is_a_file_that_not_every_user_may_open() -> None:
+    pod = find_kinds("gateway")["Deployment", "router-provider-openai"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "api"]
+    args = container["args"]
+    assert args[args.index("--key-file") + 1] == "/run/api/key"
+    assert volume["secret"] == {"secretName": "openai-key", "defaultMode": 0o440}
+    assert "--no-register" in args
+
+
 def test_what_scales_leaves_the_number_of_replicas_alone_and_asks_our_metric() -> None:
     scaler, target = (
         find_kinds("autoscaling")["HorizontalPodAutoscaler", "router"],
@@ -231,6 +260,7 @@ def test_rules_and_dashboards_are_those_of_deploy() -> None:
         ("nats.login=password", "/nats/login"),
         ("autoscaling.kind=vpa", "/autoscaling/kind"),
         ("relay.enabled=true", "/relay/context"),
+        ("gateway.replicas=0", "/gateway/replicas"),
     ],
 )
 def test_helm_refuses_a_wrong_value_by_its_name(given: str, named: str) -> None:
@@ -265,7 +295,7 @@ def test_the_values_are_legal(name: str) -> None:
     )
 
 
-def test_twelve_files_of_values_are_there() -> None:
+def test_thirteen_files_of_values_are_there() -> None:
     assert {
         *(
             "defaults",
@@ -275,13 +305,14 @@ def test_twelve_files_of_values_are_there() -> None:
             "partitions",
             "workers",
             "console",
+            "gateway",
             "relay",
             "inbox",
             "lake",
         )
     } < set(FILES)
     assert {"autoscaling", "everything"} < set(FILES)
-    assert len(FILES) == 12
+    assert len(FILES) == 13
 
 
 def test_versions_and_settings_are_those_of_the_package() -> None:

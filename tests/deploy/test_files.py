@@ -23,9 +23,10 @@ DOCKERFILE = DEPLOY / "Dockerfile"
 COMPOSE = DEPLOY / "compose.yaml"
 KUBERNETES = DEPLOY / "kubernetes" / "router.yaml"
 UNIT = DEPLOY / "systemd" / "router.service"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 HARD_S = load(TOML, {}, {}).settings.drain.hard_deadline_ms / 1000
 PORT = Settings().http.port
-RUNNABLE = (DOCKERFILE, COMPOSE, KUBERNETES, UNIT)
+RUNNABLE = (DOCKERFILE, COMPOSE, KUBERNETES, *UNITS)
 
 
 @cache
@@ -41,6 +42,15 @@ def services() -> dict[str, Any]:
 
 def container() -> dict[str, Any]:
     return documents()["Deployment"]["spec"]["template"]["spec"]["containers"][0]  # type: ignore[no-any-return]
+
+
+def read_unit(unit: Path) -> dict[str, str]:
+    """Its keys; of those that stand there twice, the last one."""
+    return dict(
+        line.split("=", 1)
+        for line in unit.read_text().splitlines()
+        if "=" in line and not line.startswith("#")
+    )
 
 
 def seconds(text: str) -> float:
@@ -70,7 +80,8 @@ def test_every_role_s_inbox_may_be_answered() -> None:
     """A role whose inboxes the router does not answer would wait for ever."""
     accounts = (DEPLOY / "nats" / "accounts.conf").read_text()
     # they ask nothing of a router
-    asked = set(re.findall(r"_INBOX_\w+\.", accounts)) - {"_INBOX_lake.", "_INBOX_mirror."}
+    silent = {"_INBOX_lake.", "_INBOX_mirror.", "_INBOX_provider."}
+    asked = set(re.findall(r"_INBOX_\w+\.", accounts)) - silent
     assert asked == set(load(TOML, {}, {}).settings.reply.prefixes)
 
 
@@ -79,22 +90,23 @@ def test_every_role_s_inbox_may_be_answered() -> None:
 
 def test_no_supervisor_kills_before_the_drain_is_over() -> None:
     pod = documents()["Deployment"]["spec"]["template"]["spec"]
-    unit = dict(
-        line.split("=", 1)
-        for line in UNIT.read_text().splitlines()
-        if "=" in line and not line.startswith("#")
-    )
+    units = [read_unit(unit) for unit in UNITS]
     graces = [
         seconds(service["stop_grace_period"])
         for name, service in services().items()
         if "build" in service
     ]
-    assert len(graces) == 3
+    assert len(graces) == 5
     assert (
-        min([*graces, pod["terminationGracePeriodSeconds"], float(unit["TimeoutStopSec"])])
+        min(
+            *graces,
+            pod["terminationGracePeriodSeconds"],
+            *(float(unit["TimeoutStopSec"]) for unit in units),
+        )
         > HARD_S + 5
     )
-    assert (unit["KillSignal"], unit["ExecReload"]) == ("SIGTERM", "/bin/kill -HUP $MAINPID")
+    assert {unit["KillSignal"] for unit in units} == {"SIGTERM"}
+    assert read_unit(UNIT)["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert "STOPSIGNAL SIGTERM" in DOCKERFILE.read_text()
 
 
@@ -194,16 +206,38 @@ def test_what_compose_mounts_is_shipped() -> None:
         "operator",
         "router",
         "worker",
+        "http_gateway",
+        "provider",
     }
 
 
 def test_compose_gives_each_role_its_own_key_and_inbox() -> None:
-    for role in ("operator", "router", "worker"):
-        service = services()[role]
+    for role in ("operator", "router", "worker", "http_gateway", "provider"):
+        service = services()[role.removeprefix("http_")]
         assert service["environment"]["ROUTER_NATS__INBOX_PREFIX"] == inbox_of(role)
         assert [volume for volume in service["volumes"] if ".nk:" in volume] == [
             f"./secrets/{role}.nk:/run/secrets/nkey:ro"
         ]
+
+
+def test_compose_shows_the_gateway_to_clients_and_its_pages_to_prometheus_alone() -> None:
+    gateway, config = services()["gateway"], Settings().gateway
+    assert gateway["ports"] == [f"127.0.0.1:{config.port}:{config.port}"]
+    assert f"http://127.0.0.1:{config.pages_port}/healthz" in gateway["healthcheck"]["test"][-1]
+    jobs = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    targets = {job["job_name"]: job.get("static_configs") for job in jobs}
+    assert targets["gateway"] == [{"targets": [f"gateway:{config.pages_port}"]}]
+
+
+def test_the_key_of_an_api_is_a_file_and_its_service_starts_only_where_it_is_asked_for() -> None:
+    provider = services()["provider"]
+    assert provider["profiles"] == ["provider"]
+    (mounted,) = [
+        volume for volume in provider["volumes"] if ".key:" in volume and "tls" not in volume
+    ]
+    _, path, mode = mounted.split(":")
+    command = provider["command"]
+    assert (command[command.index("--key-file") + 1], mode) == (path, "ro")
 
 
 def test_compose_runs_the_server_that_the_tests_run() -> None:
@@ -246,12 +280,12 @@ def test_the_pod_may_do_nothing_and_is_told_of_no_service() -> None:
 # -- systemd ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def unit(tmp_path: Path) -> Path:
-    """The unit as systemd would see it where the router is installed."""
-    here = tmp_path / "router.service"
+@pytest.fixture(params=UNITS, ids=lambda unit: unit.stem)
+def unit(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The unit as systemd would see it where the router is installed; of a template, one of it."""
+    here = tmp_path / request.param.name.replace("@.", "@openai.")
     here.write_text(
-        UNIT.read_text().replace(
+        request.param.read_text().replace(
             "/opt/router/bin/router", str(Path(sys.executable).with_name("router"))
         )
     )
@@ -278,6 +312,9 @@ def test_systemd_calls_the_unit_s_exposure_ok(unit: Path) -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def test_a_crash_leaves_no_image_of_memory_behind() -> None:
-    """It would hold logins and payloads."""
-    assert "LimitCORE=0" in UNIT.read_text().splitlines()
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_a_unit_may_do_as_little_as_the_router_s(unit: Path) -> None:
+    """That there is no image of memory after a crash, too: it would hold logins and payloads."""
+    hardened = [file.read_text().partition("DynamicUser=yes")[2] for file in (unit, UNIT)]
+    assert hardened[0] == hardened[1]
+    assert "LimitCORE=0" in hardened[0].splitlines()

@@ -1,5 +1,5 @@
 """Each tutorial works as it stands: first-decision.md, first-extension.md, first-worker.md,
-usage-report.md, shop.md.
+first-gateway.md, usage-report.md, shop.md.
 """
 
 import ast
@@ -9,12 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from router.budgets.model.prices.price import parse_prices
 from router.policies.model.parse import parse_policy
 from tests.docs.pages import TOP
 from tests.docs.tutorial import Tutorial, is_shown
 
 HOME = TOP / "docs" / "tutorials"
-FOLLOWED = ("first-decision", "first-extension", "first-worker", "usage-report", "shop")
+FOLLOWED = (
+    "first-decision",
+    "first-extension",
+    "first-worker",
+    "first-gateway",
+    "usage-report",
+    "shop",
+)
 
 
 @pytest.mark.matrix
@@ -31,7 +39,9 @@ def test_a_reader_who_follows_it_gets_what_it_shows(name: str, tmp_path: Path) -
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_its_files_are_what_they_say(name: str) -> None:
     for file, text in Tutorial.read(HOME / f"{name}.md").files.items():
-        if file.endswith(".json"):
+        if file == "prices.json":
+            assert parse_prices(json.loads(text))
+        elif file.endswith(".json"):
             parse_policy(json.loads(text), "acme", "default")
         else:
             ast.parse(text)

@@ -10,8 +10,8 @@ empty directory with an empty home.
 ```text                    what the block before it printed; … is anything, and JSON is compared as
                            a person's terminal shows it
 
-Ports of the page (`PORTS`) and of `router serve` are other ones here, free ones, so that nothing
-that runs is in the way.
+Ports of the page (`PORTS`), of `router serve` and of its gateway are other ones here, free ones, so
+that nothing that runs is in the way.
 """
 
 import json
@@ -33,9 +33,11 @@ TERMINALS = (
     "router worker",
     "router outbox relay",
     "router inbox consume",
+    "router provider run",
     "python stand_in",
 )
-PORTS = ("8090",)
+GATEWAY_PORT = "9003"  # of `router serve --gateway`
+PORTS = ("8090", GATEWAY_PORT)
 WITHIN_S = 900  # it hangs
 SERVE = "router serve --embedded"
 OWN = " --nats-port {port} --http-port 0"
@@ -49,19 +51,21 @@ class Tutorial:
     """One page's blocks, each with its language, the name of its file, and its text."""
 
     blocks: list[tuple[str, str, str]]
+    gateway_port: int = 0
     printed: list[str] = field(default_factory=list)  # of each block that was typed
 
     @classmethod
     def read(cls, page: Path) -> "Tutorial":
-        text = page.read_text()
-        for port in PORTS:
-            text = text.replace(port, str(free_port()))
+        text, chosen = page.read_text(), {port: free_port() for port in PORTS}
+        for port, free in chosen.items():
+            text = text.replace(port, str(free))
         return cls(
             [
                 (language, name, block)
                 for is_left, language, name, block in _BLOCK.findall(text)
                 if not is_left
-            ]
+            ],
+            chosen[GATEWAY_PORT],
         )
 
     @property
@@ -76,7 +80,7 @@ class Tutorial:
         script = "set -eu -o pipefail\n" + "".join(
             _type(text, number, free_port()) for number, text in enumerate(typed)
         )
-        status, said = _run(script, home)
+        status, said = _run(script, home, self.gateway_port)
         self.printed = [
             (home / f"out.{number}").read_text() if (home / f"out.{number}").exists() else ""
             for number in range(len(typed))
@@ -140,14 +144,17 @@ def _type(text: str, number: int, port: int) -> str:
     return "\n".join([*before, f"{last} > out.{number} 2> err.{number} &", waits + tells])
 
 
-def _run(script: str, home: Path) -> tuple[int, str]:
+def _run(script: str, home: Path, gateway_port: int) -> tuple[int, str]:
     """In a group of processes of its own, which ends with it."""
     environ = {
+        "ROUTER_GATEWAY__PORT": str(gateway_port),
+        "ROUTER_GATEWAY__PAGES_PORT": "0",
         "HOME": str(home),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "LANG": "C.UTF-8",
     }
-    environ |= {name: os.environ[name] for name in ("JAVA_HOME", "TMPDIR") if name in os.environ}
+    passed = ("JAVA_HOME", "TMPDIR", "PYTHONPATH")
+    environ |= {name: os.environ[name] for name in passed if name in os.environ}
     process = subprocess.Popen(
         ["bash", "-c", script], cwd=home, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, start_new_session=True, text=True,

@@ -132,6 +132,15 @@ CLIENT_ACTIONS = (
         "answer calls of another author's", "listen", "beamline.ext.pre.normalize_text.v1", ()
     ),
     ClientAction(
+        "answer invocations of the provider openai",
+        "listen",
+        "beamline.provider.openai.v1",
+        ("provider",),
+    ),
+    ClientAction(
+        "answer invocations of another provider", "listen", "beamline.provider.other.v1", ()
+    ),
+    ClientAction(
         "register an extension",
         "ask",
         "beamline.router.v1.admin.put_extension",

@@ -19,11 +19,26 @@ from tests.support.startable import Startable
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TOML = DEPLOY / "router.toml"
-ROLES = ("gateway", "http_gateway", "router", "worker", "author", "operator", "console", "lake")
+ROLES = (
+    "gateway",
+    "http_gateway",
+    "router",
+    "worker",
+    "author",
+    "provider",
+    "operator",
+    "console",
+    "lake",
+)
 WITNESS = "witness"  # may do everything: it looks whether what a role did has happened
 
 
-OF_MANY = ("gateway", "worker", "author")  # roles with many users: the shipped one is called "one"
+OF_MANY = (
+    "gateway",
+    "worker",
+    "author",
+    "provider",
+)  # roles with many users: the shipped one is called "one"
 
 
 def write_keys(directory: Path, *users: str) -> None:

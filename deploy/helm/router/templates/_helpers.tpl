@@ -34,7 +34,7 @@ labels:
 {{- if or (ne .Values.nats.login "none") .Values.nats.tls.enabled }}yes{{ end }}
 {{- end }}
 
-{{/* A pod of one container. Of it: root, name, role (its values), args, env, ports, probes (http, tcp or none), volumes, mounts, image. */}}
+{{/* A pod of one container. Of it: root, name, role (its values), args, env, port, clientPort, probes (http, tcp or none), volumes, mounts, image. */}}
 {{- define "router.podSpec" -}}
 # For a Service called router, Kubernetes would set ROUTER_PORT, ROUTER_SERVICE_HOST … in every container: names that look like
 # settings, and an unknown setting stops the start.
@@ -83,6 +83,9 @@ containers:
     {{- with .port }}
     ports:
       - {name: http, containerPort: {{ . }}}
+    {{- end }}
+    {{- with .clientPort }}
+      - {name: clients, containerPort: {{ . }}}
     {{- end }}
     {{- if eq .probes "http" }}
     startupProbe:
@@ -159,6 +162,9 @@ spec:
   selector: {app.kubernetes.io/name: {{ .name }}}
   ports:
     - {name: http, port: {{ .port }}, targetPort: http}
+    {{- with .clientPort }}
+    - {name: clients, port: {{ . }}, targetPort: clients}
+    {{- end }}
 {{- end }}
 
 {{- define "router.disruptionBudget" -}}
@@ -171,7 +177,7 @@ spec:
     matchLabels: {app.kubernetes.io/name: {{ .name }}}
 {{- end }}
 
-{{/* A pod may ask NATS and DNS, and what `also` names; Prometheus may read its port, or the pods of `from` in its place, and those of `fromAlso` besides. */}}
+{{/* A pod may ask NATS and DNS, and what `also` names; Prometheus may read its port, or the pods of `from` in its place, and those of `fromAlso` besides. The pods of `clientFrom` may reach its clientPort. */}}
 {{- define "router.networkPolicy" -}}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -194,6 +200,11 @@ spec:
         {{- end }}
       ports:
         - {protocol: TCP, port: {{ .port }}}
+    {{- if .clientPort }}
+    - from: {{ toYaml .clientFrom | nindent 8 }}
+      ports:
+        - {protocol: TCP, port: {{ .clientPort }}}
+    {{- end }}
   {{- end }}
   egress:
     - to:
