@@ -97,13 +97,15 @@ class ProviderService:
             raise RateLimited("too many calls of this tenant wait", retry_after=1)
         async with self._turns.hold(invocation.tenant_id):
             try:
-                async with aclosing(self._ask(call)) as pieces:
+                async with aclosing(self._ask(invocation, call)) as pieces:
                     async for piece in pieces:
                         yield piece
             except RouterError as exc:
                 raise self._hide_key(exc) from None
 
-    async def _ask(self, call: ApiCall) -> AsyncGenerator[str | Usage | Output, None]:
+    async def _ask(
+        self, invocation: Invocation, call: ApiCall
+    ) -> AsyncGenerator[str | Usage | Output, None]:
         if not call.is_stream:
             output = await self._kind.complete(call)
             yield _make_plain(output) if call.is_plain else _write_output(invocation, output)

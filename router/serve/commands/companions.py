@@ -20,7 +20,6 @@ from router.process.supervision import Child, Restart
 from router.shell.exit_codes import complain
 
 CONSOLE_PACKAGES = ("jinja2", "sse_starlette", "argon2", "itsdangerous")
-GATEWAY_PACKAGES = ("httpx2",)  # of the provider that echoes
 STOP_S, SHUTDOWN_S = 5.0, 10.0
 TENANT = "acme"  # of the key that a gateway beside an embedded server makes
 
@@ -28,18 +27,13 @@ TENANT = "acme"  # of the key that a gateway beside an embedded server makes
 MakeCommand = Callable[[str, str], Sequence[str]]
 
 
-def require_extra(extra: str, packages: Sequence[str]) -> None:
-    """Raises Misconfigured if the extra is not installed."""
-    missing = [name for name in packages if find_spec(name) is None]
-    if missing:
-        raise Misconfigured(
-            extra, f"{missing[0]} is not installed: pip install 'beamline-router[{extra}]'"
-        )
-
-
 def require_console() -> None:
     """Raises Misconfigured if the extra is not installed."""
-    require_extra("console", CONSOLE_PACKAGES)
+    missing = [name for name in CONSOLE_PACKAGES if find_spec(name) is None]
+    if missing:
+        raise Misconfigured(
+            "console", f"{missing[0]} is not installed: pip install 'beamline-router[console]'"
+        )
 
 
 class Companion:
@@ -100,10 +94,7 @@ class CompanionChoice:
         )
 
     def add_gateway(self) -> None:
-        """A gateway with a key of its own, and a provider for it to ask. Raises Misconfigured
-        without the extra `gateway`.
-        """
-        require_extra("gateway", GATEWAY_PACKAGES)
+        """A gateway with a key of its own, and a provider for it to ask."""
         self._chosen["gateway"] = lambda nats_url, _: (
             "gateway",
             *("--nats-url", nats_url, "--own-key", TENANT, *self._config),
