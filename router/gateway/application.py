@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -77,13 +77,13 @@ class GatewayPages:
 
     async def ask(self, api: str, request: Request) -> Response:
         """One request of an API: whole, or as a stream."""
-        begun, key = monotonic(), self._admit(request)
+        begun, key = monotonic(), self.admit(request)
         if not self._slots.acquire(key.tenant_id):
             text = "This tenant has too many requests in flight"
             raise GatewayRefusal(OVERLOADED, text, retry_after_ms=OVERLOADED_MS)
         is_handed_on = False
         try:
-            asked = self._read_asked(api, key, request, await self._read_body(request))
+            asked = self._read_asked(api, key, request, await self.read_body(request))
             if asked.api.is_stream:
                 response: Response = await self._stream(asked, request, begun)
                 is_handed_on = True
@@ -94,14 +94,14 @@ class GatewayPages:
             if not is_handed_on:
                 self._slots.release(key.tenant_id)
 
-    def _admit(self, request: Request) -> ApiKey:
+    def admit(self, request: Request) -> ApiKey:
         key = self._doorkeeper.admit(
             request.headers, request.client.host if request.client is not None else ""
         )
         request.state.tenant_id = key.tenant_id
         return key
 
-    async def _read_body(self, request: Request) -> bytes:
+    async def read_body(self, request: Request) -> bytes:
         """Raises GatewayRefusal for a body that is too large or too slow."""
         parts, size = [], 0
         try:
@@ -157,12 +157,12 @@ class GatewayPages:
         self._slots.release(tenant_id)
 
     async def list_models(self, request: Request) -> Response:
-        key = self._admit(request)
+        key = self.admit(request)
         models = [_describe_model(name) for name in self._list_names(key)]
         return Response(orjson.dumps({"object": "list", "data": models}), media_type=JSON)
 
     async def show_model(self, request: Request) -> Response:
-        key, name = self._admit(request), request.path_params["model"]
+        key, name = self.admit(request), request.path_params["model"]
         if name not in self._list_names(key):
             raise GatewayRefusal(refusal.MODEL_NOT_FOUND, "There is no such model", param="model")
         return Response(orjson.dumps(_describe_model(name)), media_type=JSON)
@@ -175,11 +175,11 @@ class GatewayPages:
 
     async def decide(self, request: Request) -> Response:
         """A decide request in any JSON form that the stream takes; its tenant is the key's."""
-        key = self._admit(request)
-        fields = read_fields(await self._read_body(request))
-        policy_id = _read_text(fields, "policy_id") or choose_usual_policy(key, apis.DEFAULT_POLICY)
+        key = self.admit(request)
+        fields = read_fields(await self.read_body(request))
+        policy_id = read_text(fields, "policy_id") or choose_usual_policy(key, apis.DEFAULT_POLICY)
         require_policy(key, policy_id)
-        _require_tenant(fields, key.tenant_id)
+        require_tenant(fields, key.tenant_id)
         body = msgspec.json.encode({**fields, "policy_id": policy_id})
         headers = {"tenant_id": key.tenant_id, "version": "1", "trace_id": uuid.uuid4().hex}
         answer = await run_for_client(request, self._calls.decide_raw(body, headers))
@@ -187,16 +187,16 @@ class GatewayPages:
         return Response(answer.raw, status_code=status, media_type=JSON)
 
 
-def _require_tenant(fields: Fields, tenant_id: str) -> None:
+def require_tenant(fields: Fields, tenant_id: str) -> None:
     """Raises GatewayRefusal for a body that names another tenant than its key's."""
     message = fields.get("message")
     inner = read_fields(bytes(message)) if message is not None else {}
     for name, place in ((fields, "tenant_id"), (inner, "message.tenant_id")):
-        if _read_text(name, "tenant_id") not in (None, tenant_id):
+        if read_text(name, "tenant_id") not in (None, tenant_id):
             raise GatewayRefusal(refusal.FORBIDDEN, "This key is another tenant's", param=place)
 
 
-def _read_text(fields: Fields, name: str) -> str | None:
+def read_text(fields: Fields, name: str) -> str | None:
     """Raises GatewayRefusal for what is no text."""
     written = fields.get(name)
     value = msgspec.json.decode(written) if written is not None else None
@@ -263,8 +263,10 @@ def make_error(refused: GatewayRefusal) -> Response:
 # -- The application.
 
 
-def build_application(pages: GatewayPages, meter: GatewayMeter) -> Starlette:
-    """Every address, with errors in OpenAI's shape."""
+def build_application(
+    pages: GatewayPages, meter: GatewayMeter, services: Iterable[tuple[str, str, Endpoint]] = ()
+) -> Starlette:
+    """Every address, with errors in OpenAI's shape. `services`: method, path and endpoint of more."""
 
     def serve(api: str, endpoint: Endpoint) -> Endpoint:
         return partial(_respond, api, endpoint, meter)
@@ -284,6 +286,10 @@ def build_application(pages: GatewayPages, meter: GatewayMeter) -> Starlette:
         # a policy's name has a slash in it
         Route("/v1/models/{model:path}", serve("models", pages.show_model), methods=["GET"]),
         Route("/api/v1/routes/decide", serve("decide", pages.decide), methods=["POST"]),
+    ]
+    routes += [
+        Route(path, serve("services", endpoint), methods=[method])
+        for method, path, endpoint in services
     ]
     return Starlette(routes=routes, exception_handlers={HTTPException: _on_http_exception})
 

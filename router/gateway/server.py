@@ -21,6 +21,7 @@ from router.config import Settings
 from router.config.connect import connect_by
 from router.delivery.kv.followed_bucket import FollowedBucket
 from router.delivery.wire.api import JetStream
+from router.delivery.wire.connection import Connection
 from router.extensions.model.registry import ExtensionRegistry
 from router.extensions.store import FollowedExtensions
 from router.gateway.application import GatewayPages, build_application
@@ -30,6 +31,7 @@ from router.gateway.keys.model.api_key import ApiKey, KeyTable
 from router.gateway.keys.store import FollowedKeys
 from router.gateway.meter import GatewayMeter
 from router.gateway.model.catalogue import ModelCatalogue
+from router.gateway.services import RouterServices, ServicePages
 from router.policies.followed import FollowedPolicies
 from router.policies.model.policy import PolicyTable
 from router.process.observability import Metrics, ReadinessCheck, readiness_series
@@ -150,28 +152,36 @@ class GatewayService:
             self._buckets = FollowedBuckets(jetstream, self._settings, self._own_key)
             await self._buckets.load()
             async with Client(connection, subject=self._settings.decide.subject) as client:
-                tree = self._build_tree(client, self._buckets)
+                tree = self._build_tree(connection, client, self._buckets)
                 await self._host.run(
                     tree, lambda: on_ready(self.url, self._host.url), lambda: bool(self.url)
                 )
 
-    def _build_tree(self, client: Client, buckets: FollowedBuckets) -> Supervisor:
+    def _build_tree(
+        self, connection: Connection, client: Client, buckets: FollowedBuckets
+    ) -> Supervisor:
         settings = self._settings
         config, http = settings.gateway, settings.http
         children = (
             self._host.pages(http.host, config.pages_port, self.metrics.registry, self.readiness),
             *buckets.children,
-            Child("gateway", partial(self._serve, self._build_application(client, buckets))),
+            Child(
+                "gateway",
+                partial(self._serve, self._build_application(connection, client, buckets)),
+            ),
         )
         return Supervisor("gateway", children, intensity=Intensity(30, 60))
 
-    def _build_application(self, client: Client, buckets: FollowedBuckets) -> ASGIApp:
+    def _build_application(
+        self, connection: Connection, client: Client, buckets: FollowedBuckets
+    ) -> ASGIApp:
         config, meter = self._settings.gateway, GatewayMeter(self.metrics)
         catalogue = ModelCatalogue(buckets.policies, buckets.registry)
         doorkeeper = Doorkeeper(buckets.keys, meter)
         calls = GatewayCalls(client, catalogue, config, meter)
         pages = GatewayPages(calls, catalogue, doorkeeper, config, meter)
-        return build_application(pages, meter)
+        services = ServicePages(RouterServices(connection, self._settings), pages)
+        return build_application(pages, meter, services.list_routes())
 
     async def _serve(self, application: ASGIApp) -> None:
         config = self._settings.gateway

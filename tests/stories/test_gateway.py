@@ -379,6 +379,47 @@ async def test_a_decision_alone_is_the_routers_own_answer(gateway: Gateway) -> N
     assert (foreign.status_code, foreign.json()["error"]["code"]) == (403, "forbidden")
 
 
+async def test_a_decision_is_found_again_by_its_own_tenant(
+    gateway: Gateway, settings: Settings
+) -> None:
+    asked = {"message": {"message_type": "chat", "payload": "hello"}, "request_id": "r-9"}
+    decided = await gateway.post("/api/v1/routes/decide", asked)
+    found = await gateway.get("/api/v1/routes/decide/r-9")
+    assert found.json()["decision"]["provider_id"] == decided.json()["decision"]["provider_id"]
+    gateway.key = await add_key(settings, "other")
+    await wait_for_models(gateway, "router/default")
+    foreign = await gateway.get("/api/v1/routes/decide/r-9")
+    assert (foreign.status_code, foreign.json()["error"]["code"]) == (404, "decision_not_found")
+
+
+async def test_services_of_the_router_answer_for_the_keys_tenant(gateway: Gateway) -> None:
+    health = await gateway.get("/api/v1/extensions/health")
+    breakers = await gateway.get("/api/v1/extensions/breakers")
+    complexity = await gateway.get("/api/v1/policies/default/complexity")
+    tried = await gateway.post("/api/v1/policies/default/dry-run", {"payload": "hello"})
+    unknown = await gateway.get("/api/v1/policies/none/complexity")
+    assert set(health.json()["health"]) == set(NAMES)
+    assert breakers.json()["providers"] == {}
+    assert complexity.json()["complexity_level"] == "low"
+    assert tried.json()["result"]["decision"]["provider_id"] in NAMES
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "policy_not_found")
+
+
+async def test_a_message_into_the_system_is_acknowledged(
+    nats_url: str, prefix: str, nc: Nats
+) -> None:
+    ports = {"gateway__port": 0, "gateway__pages_port": 0, "ingress__enabled": True}
+    settings = settings_for(nats_url, prefix, **ports)
+    message = {"message_id": "m-1", "message_type": "chat", "payload": "hello"}
+    async with a_router(settings), a_gateway(settings) as gateway:
+        taken = await gateway.post("/api/v1/messages", message)
+        foreign = await gateway.post("/api/v1/messages", {**message, "tenant_id": "other"})
+        wrong = await gateway.post("/api/v1/messages", {"message_id": "m-2"})
+    assert (taken.status_code, taken.json()["status"]) == (202, "accepted")
+    assert foreign.status_code == 403
+    assert (wrong.status_code, wrong.json()["status"]) == (400, "rejected")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status", "code"),
     [

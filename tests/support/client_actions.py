@@ -117,6 +117,13 @@ CLIENT_ACTIONS = (
         ("gateway", "http_gateway", "worker", "operator"),
         {},
     ),
+    ClientAction(
+        "ask for an earlier decision",
+        "ask",
+        "beamline.router.v1.get_decision",
+        ("http_gateway", "operator"),
+        {"tenant_id": "acme", "request_id": "r-1"},
+    ),
     # extensions
     ClientAction(
         "call an extension",

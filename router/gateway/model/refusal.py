@@ -46,6 +46,7 @@ STATUSES: Mapping[str, tuple[int, str]] = {
     FORBIDDEN: (403, _DENIED),
     decision.UNAUTHORIZED: (403, _DENIED),
     NOT_FOUND: (404, _BAD),
+    "decision_not_found": (404, _BAD),
     MODEL_NOT_FOUND: (404, _BAD),
     decision.POLICY_NOT_FOUND: (404, _BAD),
     METHOD_NOT_ALLOWED: (405, _BAD),
