@@ -1,6 +1,7 @@
 """One provider service: an extension of the kind `provider` whose answers come from an API.
 
     asked whole      one object in OpenAI's shape; the text alone where a plain prompt was asked
+    whole, in pieces the text of that object, in parts
     asked a stream   each event as its JSON text; the pieces of text for a plain prompt
 
 Its registry entry says which APIs it understands and which models it has. The entry's `timeout_ms`
@@ -51,6 +52,7 @@ log = logs.logger(__name__)
 
 # Requests that are at work or wait for their tenant's turn. Those of one tenant that wait.
 IN_FLIGHT, MAX_WAITING = 4096, 1024
+PART_LETTERS = 64 * 1024  # of a whole answer that travels in pieces
 LIST_S = 10.0  # for the list of models, at the start
 ANTHROPIC_VERSION = "2023-06-01"
 BASE_URLS = {
@@ -107,8 +109,13 @@ class ProviderService:
         self, invocation: Invocation, call: ApiCall
     ) -> AsyncGenerator[str | Usage | Output, None]:
         if not call.is_stream:
+<<<<<<< HEAD
             output = await self._kind.complete(call)
             yield _make_plain(output) if call.is_plain else _write_output(invocation, output)
+=======
+            for part in _split(call, await self._kind.complete(call)):
+                yield part
+>>>>>>> gw-providers
             return
         async with aclosing(self._kind.stream(call)) as pieces:
             async for piece in pieces:
@@ -149,6 +156,7 @@ class ProviderService:
         )
 
 
+<<<<<<< HEAD
 def _write_output(invocation: Invocation, output: Output) -> Output:
     """The piece of a stream is text."""
     if STREAM_HEADER not in invocation.headers:
@@ -157,8 +165,18 @@ def _write_output(invocation: Invocation, output: Output) -> Output:
 
 
 def _make_plain(output: Output) -> Output:
+=======
+def _split(call: ApiCall, output: Output) -> list[str | Output]:
+    """A whole answer, or its parts: so a large one fits into messages."""
+>>>>>>> gw-providers
     fields = output.output
-    return replace(output, output=find_whole_text(fields) if isinstance(fields, dict) else "")
+    if call.is_plain:
+        fields = find_whole_text(fields) if isinstance(fields, dict) else ""
+    if not call.has_pieces:
+        return [replace(output, output=fields)]
+    text = orjson.dumps(fields).decode()
+    parts = [text[place : place + PART_LETTERS] for place in range(0, len(text), PART_LETTERS)]
+    return [*parts, replace(output, output="")]
 
 
 def _write_event(call: ApiCall, event: ApiEvent) -> str:
