@@ -204,7 +204,7 @@ class GatewayCalls:
             failed.status is None
             or progress.number > self._config.attempts
             or progress.until - self._now() < LEAST_S
-            or not self._find_budget(asked.tenant_id).take()
+            or not (failed.is_free or self._find_budget(asked.tenant_id).take())
         ):
             raise failed.refusal
         progress.last = failed

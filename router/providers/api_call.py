@@ -1,7 +1,6 @@
 """What is asked of an API, read and bounded before anything is sent.
 
     parameters.api    the prompt is the JSON text of that API's request body, in OpenAI's shape
-    …stream: false    a whole answer all the same, as the only piece of a stream that is asked for
     none              a plain prompt: a chat with one message of the user, answered as text
 
     parameters.stream: false    the whole answer, also where it is asked for as a stream, whose
@@ -69,13 +68,8 @@ def read_call(invocation: Invocation, apis: tuple[str, ...], models: ServedModel
     return ApiCall(
         api=CHAT if api is None else str(api),
         body={**models.get_defaults(model), **kept, "model": model},
-<<<<<<< HEAD
-        is_stream=invocation.headers.get(STREAM_HEADER) == "true"
-        and invocation.parameters.get("stream") is not False,
-=======
         is_stream=has_pieces and not is_whole and api != EMBEDDINGS,
         has_pieces=has_pieces,
->>>>>>> gw-providers
         is_plain=api is None,
     )
 

@@ -22,7 +22,6 @@ import orjson
 from msgspec.structs import replace
 
 from router.config import Settings
-from router.contracts.provider_call import STREAM_HEADER
 from router.core.errors import Misconfigured, RouterError
 from router.core.fair_slots import FairTurns
 from router.extensions.model.entry import PROVIDER
@@ -99,23 +98,16 @@ class ProviderService:
             raise RateLimited("too many calls of this tenant wait", retry_after=1)
         async with self._turns.hold(invocation.tenant_id):
             try:
-                async with aclosing(self._ask(invocation, call)) as pieces:
+                async with aclosing(self._ask(call)) as pieces:
                     async for piece in pieces:
                         yield piece
             except RouterError as exc:
                 raise self._hide_key(exc) from None
 
-    async def _ask(
-        self, invocation: Invocation, call: ApiCall
-    ) -> AsyncGenerator[str | Usage | Output, None]:
+    async def _ask(self, call: ApiCall) -> AsyncGenerator[str | Usage | Output, None]:
         if not call.is_stream:
-<<<<<<< HEAD
-            output = await self._kind.complete(call)
-            yield _make_plain(output) if call.is_plain else _write_output(invocation, output)
-=======
             for part in _split(call, await self._kind.complete(call)):
                 yield part
->>>>>>> gw-providers
             return
         async with aclosing(self._kind.stream(call)) as pieces:
             async for piece in pieces:
@@ -156,19 +148,8 @@ class ProviderService:
         )
 
 
-<<<<<<< HEAD
-def _write_output(invocation: Invocation, output: Output) -> Output:
-    """The piece of a stream is text."""
-    if STREAM_HEADER not in invocation.headers:
-        return output
-    return replace(output, output=orjson.dumps(output.output).decode())
-
-
-def _make_plain(output: Output) -> Output:
-=======
 def _split(call: ApiCall, output: Output) -> list[str | Output]:
     """A whole answer, or its parts: so a large one fits into messages."""
->>>>>>> gw-providers
     fields = output.output
     if call.is_plain:
         fields = find_whole_text(fields) if isinstance(fields, dict) else ""

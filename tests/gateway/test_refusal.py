@@ -87,6 +87,8 @@ def test_another_provider_is_asked_for_what_was_the_providers_fault(
     metadata = {} if fault is None else {"fault": fault}
     failed = judge_failure(code, "it failed", metadata)
     assert (failed.refusal.status, failed.status) == (status, next_status)
+    had_no_work = fault == "rate_limit" or code in ("extension_unavailable", "extension_not_found")
+    assert failed.is_free is had_no_work
 
 
 def test_every_status_is_one_that_openais_clients_sort_by() -> None:

@@ -138,11 +138,13 @@ def _is_limited(providers: object) -> bool:
 
 class FailedAttempt(Struct, frozen=True):
     """`status`: what the next decision is told, as a policy's fallback rules name it; None: no
-    other provider may be asked.
+    other provider may be asked. `is_free`: the provider had no work of it, so another attempt is no
+    more load than one.
     """
 
     refusal: GatewayRefusal
     status: str | None
+    is_free: bool = False
 
 
 def judge_failure(
@@ -158,11 +160,13 @@ def judge_failure(
             return FailedAttempt(GatewayRefusal(PROVIDER_REFUSED, text), None)
         case "extension_error", "rate_limit":
             refusal = GatewayRefusal(PROVIDER_RATE_LIMITED, text, retry_after_ms=after)
-            return FailedAttempt(refusal, "429")
+            return FailedAttempt(refusal, "429", is_free=True)
         case "extension_timeout", _:
             return FailedAttempt(GatewayRefusal(PROVIDER_TIMEOUT, text), "timeout")
-        case (("extension_error" | "extension_unavailable" | "extension_not_found"), _):
+        case "extension_error", _:
             return FailedAttempt(GatewayRefusal(PROVIDER_FAILED, text), "503")
+        case (("extension_unavailable" | "extension_not_found"), _):
+            return FailedAttempt(GatewayRefusal(PROVIDER_FAILED, text), "503", is_free=True)
         case (("stream_overrun" | "stream_broken"), _):
             return FailedAttempt(GatewayRefusal(STREAM_INTERRUPTED, text), None)
         case _:
