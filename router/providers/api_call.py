@@ -3,6 +3,9 @@
     parameters.api    the prompt is the JSON text of that API's request body, in OpenAI's shape
     none              a plain prompt: a chat with one message of the user, answered as text
 
+    parameters.stream: false    the whole answer, also where it is asked for as a stream, whose
+                                asker is heard to leave: then the pieces are parts of one text
+
 The body's content is not understood here. Its model is, since the service may serve some alone.
 """
 
@@ -33,11 +36,16 @@ _OWN = frozenset({"api", "messages", "n", "stream", "stream_options"})
 
 
 class ApiCall(Struct, frozen=True, kw_only=True):
-    """`body` has its model, and neither `stream` nor `stream_options`."""
+    """`body` has its model, and neither `stream` nor `stream_options`.
+
+    `is_stream`: the API is asked for a stream. `has_pieces`: the asker listens to pieces, also
+    where they are parts of a whole answer.
+    """
 
     api: str
     body: dict[str, Any]
     is_stream: bool = False
+    has_pieces: bool = False
     is_plain: bool = False
 
     @property
@@ -54,11 +62,14 @@ def read_call(invocation: Invocation, apis: tuple[str, ...], models: ServedModel
         refuse_call("parameters.api", f"this provider answers {', '.join(apis)} alone")
     body = _read_body(invocation.prompt) if api is not None else _make_chat(invocation)
     model = _choose_model(body, invocation.config, models)
+    has_pieces = invocation.headers.get(STREAM_HEADER) == "true"
+    is_whole = api is not None and invocation.parameters.get("stream") is False
     kept = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
     return ApiCall(
         api=CHAT if api is None else str(api),
         body={**models.get_defaults(model), **kept, "model": model},
-        is_stream=invocation.headers.get(STREAM_HEADER) == "true",
+        is_stream=has_pieces and not is_whole and api != EMBEDDINGS,
+        has_pieces=has_pieces,
         is_plain=api is None,
     )
 

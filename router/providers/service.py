@@ -1,6 +1,7 @@
 """One provider service: an extension of the kind `provider` whose answers come from an API.
 
     asked whole      one object in OpenAI's shape; the text alone where a plain prompt was asked
+    whole, in pieces the text of that object, in parts
     asked a stream   each event as its JSON text; the pieces of text for a plain prompt
 
 Its registry entry says which APIs it understands and which models it has. The entry's `timeout_ms`
@@ -50,6 +51,7 @@ log = logs.logger(__name__)
 
 # Requests that are at work or wait for their tenant's turn. Those of one tenant that wait.
 IN_FLIGHT, MAX_WAITING = 4096, 1024
+PART_LETTERS = 64 * 1024  # of a whole answer that travels in pieces
 LIST_S = 10.0  # for the list of models, at the start
 ANTHROPIC_VERSION = "2023-06-01"
 BASE_URLS = {
@@ -104,8 +106,8 @@ class ProviderService:
 
     async def _ask(self, call: ApiCall) -> AsyncGenerator[str | Usage | Output, None]:
         if not call.is_stream:
-            output = await self._kind.complete(call)
-            yield _make_plain(output) if call.is_plain else output
+            for part in _split(call, await self._kind.complete(call)):
+                yield part
             return
         async with aclosing(self._kind.stream(call)) as pieces:
             async for piece in pieces:
@@ -146,9 +148,16 @@ class ProviderService:
         )
 
 
-def _make_plain(output: Output) -> Output:
+def _split(call: ApiCall, output: Output) -> list[str | Output]:
+    """A whole answer, or its parts: so a large one fits into messages."""
     fields = output.output
-    return replace(output, output=find_whole_text(fields) if isinstance(fields, dict) else "")
+    if call.is_plain:
+        fields = find_whole_text(fields) if isinstance(fields, dict) else ""
+    if not call.has_pieces:
+        return [replace(output, output=fields)]
+    text = orjson.dumps(fields).decode()
+    parts = [text[place : place + PART_LETTERS] for place in range(0, len(text), PART_LETTERS)]
+    return [*parts, replace(output, output="")]
 
 
 def _write_event(call: ApiCall, event: ApiEvent) -> str:

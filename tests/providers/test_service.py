@@ -1,6 +1,7 @@
 """What tenants that share a provider may do to each other, and what no error of an API may say."""
 
 import asyncio
+import json
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.support.provider_services import (
     a_provider,
     asks,
     complete,
+    figures,
     stream,
     write_key,
 )
@@ -60,6 +62,33 @@ async def test_a_tenant_of_whom_too_many_wait_is_told_to_come_again(
             await ask_for(provider, "flood")
         await leave(*hanging)
     assert limited.value.retry_after_ms == 1000
+
+
+@pytest.mark.parametrize("api", ["chat.completions", "embeddings"])
+async def test_a_whole_answer_may_come_in_pieces_for_an_asker_that_may_leave(
+    apis: ModelApis, api: str
+) -> None:
+    """Together they are its text, in parts that fit into messages."""
+    words = "word " * 30_000
+    body = QUESTION if api == "chat.completions" else {"model": "small", "input": ["a"]}
+    body = {**body, "messages": [{"role": "user", "content": words}]}
+    async with a_provider("openai", apis) as provider:
+        whole = await complete(provider, asks(body, api))
+        texts, told, last = await stream(provider, asks(body, api, stream=False))
+    assert "stream" not in apis.calls[1].body
+    assert json.loads("".join(texts)) == whole.output
+    assert max(map(len, texts)) <= service.PART_LETTERS
+    assert (figures(last), last.metadata, last.output) == (figures(whole), whole.metadata, "")
+    assert (len(texts) > 1, told) == (api == "chat.completions", [])
+
+
+async def test_embeddings_are_never_streamed(apis: ModelApis) -> None:
+    asked = asks({"model": "small", "input": ["a"]}, "embeddings")
+    for kind in ("openai", "echo"):
+        async with a_provider(kind, apis if kind == "openai" else None) as provider:
+            texts, _, last = await stream(provider, asked)
+        assert json.loads("".join(texts))["object"] == "list"
+        assert last.completion_tokens == 0
 
 
 @pytest.mark.parametrize("name", ["previous_response_id", "conversation", "background"])

@@ -36,7 +36,9 @@ class ProviderKind(Protocol):
         ...
 
     def stream(self, call: ApiCall) -> AsyncGenerator[Piece, None]:
-        """Its events as they come, `Usage` as soon as it is known, and an `Output` as the last."""
+        """Its events as they come, `Usage` as soon as it is known, and an `Output` as the last. No
+        embeddings: they are answered whole.
+        """
         ...
 
 

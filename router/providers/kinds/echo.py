@@ -46,9 +46,6 @@ class EchoKind:
         return _output(_WHOLE[call.api](call.model, text, usage), usage)
 
     async def stream(self, call: ApiCall) -> AsyncGenerator[Piece, None]:
-        if call.api == EMBEDDINGS:
-            yield _make_embeddings(call)
-            return
         text, usage = _read_question(call)
         # what the input counts for is known before the answer
         yield Usage(model=call.model, prompt_tokens=usage.prompt_tokens, cached_tokens=0)

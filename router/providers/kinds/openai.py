@@ -57,9 +57,6 @@ class OpenaiKind:
         return Output(output=fields, metadata=facts, **_figures(usage))
 
     async def stream(self, call: ApiCall) -> AsyncGenerator[Piece, None]:
-        if call.api == EMBEDDINGS:
-            yield await self.complete(call)
-            return
         _require_own(call)
         body: Json = {**call.body, "stream": True}
         if call.api != RESPONSES and self._asks_usage:
