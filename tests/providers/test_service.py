@@ -82,7 +82,7 @@ async def test_a_whole_answer_may_come_in_pieces_for_an_asker_that_may_leave(
     assert (len(texts) > 1, told) == (api == "chat.completions", [])
 
 
-async def test_embeddings_are_whole_whoever_asks(apis: ModelApis) -> None:
+async def test_embeddings_are_never_streamed(apis: ModelApis) -> None:
     asked = asks({"model": "small", "input": ["a"]}, "embeddings")
     for kind in ("openai", "echo"):
         async with a_provider(kind, apis if kind == "openai" else None) as provider:
