@@ -14,10 +14,10 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # beside this file, and in no package
 
-from boards import extensions, mailbox, overview, usage  # noqa: E402
+from boards import extensions, gateway, mailbox, overview, usage  # noqa: E402
 from drawn import drawn  # noqa: E402
 
-BOARDS = (overview.BOARD, extensions.BOARD, usage.BOARD, mailbox.BOARD)
+BOARDS = (overview.BOARD, extensions.BOARD, usage.BOARD, mailbox.BOARD, gateway.BOARD)
 
 
 def made() -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""A live scrape of everything that has metrics: a router after a little of each, a relay, an inbox,
-an agent.
+"""A live scrape of everything that has metrics: a router after a little of each, a gateway, a relay,
+an inbox, an agent.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from tests.support.agents import a_command
 from tests.support.beside import beside
 from tests.support.counting_agent import SUBJECT as COUNT
 from tests.support.counting_agent import CountingAgent
+from tests.support.gateway import a_gateway, wait_for_provider
 from tests.support.inbox import EFFECTS, EVENTS, publish, record
 from tests.support.mailbox import fill_outbox
 from tests.support.patient_client import PATIENCE_S, connect_patiently
@@ -87,6 +88,39 @@ async def partition_series(url: str, home: Path) -> Series:
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with _at_work(service.run(lambda told: ready.set_result(told.http))):
         return await _once_told(await ready, "router_partition_attended")
+
+
+async def gateway_series(url: str, home: Path) -> Series:
+    """A gateway's, after a wrong key, and a request whose two providers are served by no process."""
+    asked = {"model": "router/gone", "messages": [{"role": "user", "content": "hello"}]}
+    settings = load(
+        None,
+        {
+            **{"nats.url": url, "http.port": 0, "gateway.port": 0, "gateway.pages_port": 0},
+            **{"policies.dir": home / "policies", "extensions.dir": home / "providers"},
+        },
+        {},
+    ).settings
+    names = ("one", "two")
+    for name in names:
+        _write(home / "providers" / f"{name}.json", an_entry(name, "provider"))
+    two = [{"name": name, "weight": 1} for name in names]
+    _write(home / "policies" / "_shared" / "gone.json", {"version": "1.0", "providers": two})
+    service = RouterService(settings)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    async with _at_work(service.run(lambda told: ready.set_result(told.http))):
+        await ready
+        async with a_gateway(settings) as gateway:
+            for name in names:
+                await wait_for_provider(gateway, name)
+            await gateway.post("/v1/chat/completions", asked)
+            await gateway.get("/v1/models", authorization="Bearer rk_wrong")
+            return await _once_told(
+                gateway.service._host.url,
+                "router_gateway_requests_total",
+                "router_gateway_failovers_total",
+                "router_gateway_keys_refused_total",
+            )
 
 
 async def mailbox_series(url: str, dsn: str) -> Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from router.gateway.keys.finding import examine_keys
 from router.operate.doctor import Finding, Verdict
 from router.operate.doctor.examine_broker import examine_broker
 from router.operate.views import FINDINGS
@@ -14,8 +15,8 @@ WORST_FIRST = ("fail", "warn", "ok")  # the order of the summary
 
 @command()
 async def doctor(session: CommandSession, monitor: Monitors = None) -> int:
-    """Look at the server, the streams and the consumers; say what is wrong and what to do, the
-    worst first. Changes nothing.
+    """Look at the server, the streams, the consumers and the keys; say what is wrong and what to
+    do, the worst first. Changes nothing.
 
     Exit status: 0 nothing failed (warnings may remain), 1 something failed, 3 no server answers.
 
@@ -23,7 +24,10 @@ async def doctor(session: CommandSession, monitor: Monitors = None) -> int:
     """
     settings = session.settings
     findings = await examine_broker(
-        await session.open_jetstream(), settings, monitor or settings.nats.monitor
+        await session.open_jetstream(),
+        settings,
+        monitor or settings.nats.monitor,
+        further=(examine_keys,),
     )
     session.emit(findings, FINDINGS, empty="")
     if not session.as_json:

@@ -4,7 +4,7 @@ the last hour, the inbox.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from router.config import Settings
@@ -15,13 +15,17 @@ from router.operate.topology.declared_topology import declare_topology
 from router.operate.violations import ViolationReader, add_up
 
 WORST_FIRST = ("fail", "warn", "ok")
+Examine = Callable[[JetStream, Settings], Awaitable[list[Finding]]]
 
 
 async def examine_broker(
-    jetstream: JetStream, settings: Settings, monitors: Sequence[str] = ()
+    jetstream: JetStream,
+    settings: Settings,
+    monitors: Sequence[str] = (),
+    further: Sequence[Examine] = (),
 ) -> list[Finding]:
-    """The findings, the worst first. `monitors`: URLs of the servers' monitoring ports. Changes
-    nothing. Raises BrokerUnavailable.
+    """The findings, the worst first. `monitors`: URLs of the servers' monitoring ports. `further`:
+    examinations of rooms that this one may not import. Changes nothing. Raises BrokerUnavailable.
     """
     facts = await collect(
         jetstream,
@@ -35,10 +39,11 @@ async def examine_broker(
         partitioned=settings,
         read_violations=lambda: _read_violations(jetstream, settings.streams.violations.name),
     )
-    inbox = await examine_inbox(jetstream, settings) if facts.server.has_jetstream else []
-    return sorted(
-        [*examine(facts), *inbox], key=lambda finding: WORST_FIRST.index(finding.verdict.value)
-    )
+    findings = examine(facts)
+    if facts.server.has_jetstream:
+        for examine_more in (examine_inbox, *further):
+            findings += await examine_more(jetstream, settings)
+    return sorted(findings, key=lambda finding: WORST_FIRST.index(finding.verdict.value))
 
 
 async def _read_violations(jetstream: JetStream, stream: str) -> ViolationFacts:

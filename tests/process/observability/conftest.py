@@ -13,6 +13,7 @@ from tests.support.postgres import Postgres
 from tests.support.scraping import (
     Series,
     agent_series,
+    gateway_series,
     mailbox_series,
     partition_series,
     router_series,
@@ -23,7 +24,9 @@ from tests.support.scraping import (
 def live(
     tmp_path_factory: pytest.TempPathFactory, postgres_of: Callable[[int], Postgres]
 ) -> Iterator[Series]:
-    """Every series of a router, a relay, an inbox and an agent, each after a little work."""
+    """Every series of a router, a gateway, a relay, an inbox and an agent, each after a little
+    work.
+    """
     with Broker() as broker:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(depth, "DEPTH_EVERY_S", 0.05)
@@ -38,6 +41,7 @@ async def _everything(url: str, postgres: Postgres, home: Path) -> Series:
     routers = [await router_series(url, home), await partition_series(url, home)]
     pages = [
         *routers,
+        await gateway_series(url, home),
         await mailbox_series(url, await postgres.database()),
         await agent_series(url, home),
     ]
