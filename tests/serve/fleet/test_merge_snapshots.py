@@ -89,6 +89,7 @@ def test_every_gauge_of_the_catalog_that_is_a_share_of_its_own_is_a_sum() -> Non
         "router_storage_waiting",
         "router_bucket_waiting",
         "router_asyncio_tasks",
+        "router_gateway_streams",
         "router_outbox_taken_back",
     }
     assert sums == {*own, "router_partition_routers"}
