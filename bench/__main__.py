@@ -57,6 +57,8 @@ QUESTIONS = (
     "dead_letters",
     "redelivery_cost",
     "dlq_replay",
+    "gateway_overhead",
+    "gateway_rate",
     "agents",
     "agents_large",
     "outbox_relay",

@@ -35,6 +35,10 @@ class ChildProcess:
         self._complaints = complaints
         self._name = name
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     async def ready(self) -> Mapping[str, str]:
         """Wait until it is; what it told about itself."""
         facts: Mapping[str, str] = (await self._says("ready", PATIENCE_S))["ready"]
@@ -46,6 +50,11 @@ class ChildProcess:
         if await asyncio.wait_for(self._process.wait(), 30):
             raise Broken(f"{self._name} did not end well: {self._last_words()}")
         return figures
+
+    async def stop(self) -> Measured:
+        """Tell it to end, as an operator does; its figures."""
+        self._process.terminate()
+        return await self.figures()
 
     async def end(self) -> None:
         if self._process.returncode is None:

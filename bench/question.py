@@ -25,6 +25,10 @@ class Broken(Exception):
     """A side did not do what it was asked to do: there is no figure to show."""
 
 
+class Absent(Exception):
+    """A yardstick cannot be had here; the text says why, and its row shows it."""
+
+
 class Target(Struct, frozen=True):
     """A bound of a figure, or of its ratio to the yardstick's."""
 

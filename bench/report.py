@@ -179,7 +179,7 @@ def _own_cells(line: Line) -> tuple[str, ...]:
         line.question,
         f"{line.figure.of}: {line.figure.unit}" if line.figure.of else line.figure.unit,
         _spread(line.ours),
-        line.figure.against or "",
+        f"{line.figure.against}: {line.absent}" if line.absent else line.figure.against or "",
         _spread(line.theirs),
         _spread(line.ratio),
         _pair(line.cpu_us),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from bench.figures import Spread, shown, spread
-from bench.question import Figure, Measured, Question, Side
+from bench.question import Absent, Figure, Measured, Question, Side
 from bench.ways import Way, use
 
 Rounds = Mapping[str, Sequence[Measured]]  # by side, one entry a round
@@ -31,6 +31,8 @@ class Answer(Struct, frozen=True):
     seconds: float
     # in the other ways, by their names
     beside: Mapping[str, Rounds] = {}
+    # yardsticks that cannot be had, and why
+    absent: Mapping[str, str] = {}
 
 
 class Beside(Struct, frozen=True):
@@ -48,7 +50,8 @@ class Line(Struct, frozen=True):
     """One line of the table. `ratio`: ours to the yardstick's in the same round; `is_met` None:
     there is no target.
 
-    `beside`: in other ways, by their names; `unaffected`: why there is nothing beside it.
+    `beside`: in other ways, by their names; `unaffected`: why there is nothing beside it. `absent`:
+    why there is no yardstick.
     """
 
     question: str
@@ -63,6 +66,7 @@ class Line(Struct, frozen=True):
     servers_us: float | None = None
     beside: Mapping[str, Beside] = {}
     unaffected: str = ""
+    absent: str = ""
 
 
 async def ask(
@@ -81,14 +85,18 @@ async def ask(
     measured: dict[str, dict[str, list[Measured]]] = {
         way.name: {side.name: [] for side in question.sides} for way in asked
     }
+    absent: dict[str, str] = {}
     for number in range(1, question.rounds(rounds) + 1):
         for way in asked:
             use(way)
             for side in order_sides(question, number):
-                measured[way.name][side.name].append(await side.measure(scale))
+                try:
+                    measured[way.name][side.name].append(await side.measure(scale))
+                except Absent as exc:
+                    absent[side.name] = str(exc)
         progress(number, _told(question, measured[asked[0].name]))
     first = measured.pop(asked[0].name)
-    return Answer(question, first, time.monotonic() - begun, measured)
+    return Answer(question, first, time.monotonic() - begun, measured, absent)
 
 
 def order_sides(question: Question, number: int) -> Sequence[Side]:
@@ -103,8 +111,10 @@ def lines(answer: Answer) -> list[Line]:
 
 def _line(answer: Answer, figure: Figure) -> Line:
     own, rounds = _own(answer.question, figure), answer.rounds
+    absent = answer.absent.get(figure.against or "", "")
+    against = figure.against if not absent else None
     ours = _values(rounds, own, figure.name)
-    theirs = _values(rounds, figure.against, figure.name) if figure.against is not None else None
+    theirs = _values(rounds, against, figure.name) if against is not None else None
     ratio = _ratio(ours, theirs)
     judged = (ratio or spread(ours)).median
     return Line(
@@ -113,19 +123,21 @@ def _line(answer: Answer, figure: Figure) -> Line:
         ours=spread(ours),
         theirs=spread(theirs) if theirs is not None else None,
         ratio=ratio,
-        cpu_us=(_median(rounds, own, "cpu_us"), _median(rounds, figure.against, "cpu_us")),
-        peak_mib=(_median(rounds, own, "peak_mib"), _median(rounds, figure.against, "peak_mib")),
-        is_met=figure.target.is_met(judged) if figure.target is not None else None,
+        cpu_us=(_median(rounds, own, "cpu_us"), _median(rounds, against, "cpu_us")),
+        peak_mib=(_median(rounds, own, "peak_mib"), _median(rounds, against, "peak_mib")),
+        is_met=figure.target.is_met(judged) if figure.target is not None and not absent else None,
         servers_us=_median(rounds, own, "servers_cpu_us"),
         beside={name: _beside(answer, figure, other) for name, other in answer.beside.items()},
         unaffected=answer.question.unaffected,
+        absent=absent,
     )
 
 
 def _beside(answer: Answer, figure: Figure, rounds: Rounds) -> Beside:
     own = _own(answer.question, figure)
     ours = _values(rounds, own, figure.name)
-    theirs = _values(rounds, figure.against, figure.name) if figure.against is not None else None
+    is_there = figure.against is not None and figure.against not in answer.absent
+    theirs = _values(rounds, figure.against, figure.name) if is_there else None
     return Beside(
         ours=spread(ours),
         to_first=_ratio(ours, _values(answer.rounds, own, figure.name)),
@@ -159,7 +171,7 @@ def _told(question: Question, measured: Rounds) -> str:
     if not question.figures:
         return ""
     lead = question.figures[0]
-    last = ((side, rounds[-1]) for side, rounds in measured.items())
+    last = ((side, rounds[-1]) for side, rounds in measured.items() if rounds)
     return (
         ", ".join(
             f"{side} {shown(figures[lead.name])}" for side, figures in last if lead.name in figures

@@ -1,7 +1,7 @@
 """An answer of a provider as an HTTP response: whole, or as server-sent events.
 
     whole    the JSON of the provider's service as it came; of a plain provider its text, wrapped
-    stream   each piece one event, a comment while nothing comes, at the end the tokens for a client
+    stream   each piece one event, at the end the tokens for a client
              that asked for them, and [DONE]
     broken   after its first byte: an event with the error, and no [DONE]
 
@@ -11,11 +11,9 @@ and beside the tokens.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TypeVar
 
 import orjson
 from msgspec.structs import replace
@@ -31,7 +29,6 @@ from router.gateway.calls import (
 )
 from router.gateway.model.apis import (
     DONE,
-    KEEP_ALIVE,
     RESPONSES,
     AnswerHead,
     count_usage,
@@ -42,8 +39,6 @@ from router.gateway.model.apis import (
     write_event,
 )
 from router.gateway.model.refusal import PROVIDER_FAILED, GatewayRefusal
-
-T = TypeVar("T")
 
 
 def list_headers(
@@ -90,10 +85,9 @@ def make_head(
 class EventStream:
     """One stream on its way to its client. `cost` is known at its end."""
 
-    def __init__(self, asked: AskedRequest, opened: OpenedStream, keep_alive_s: float) -> None:
+    def __init__(self, asked: AskedRequest, opened: OpenedStream) -> None:
         self._asked = asked
         self._opened = opened
-        self._keep_alive_s = keep_alive_s
         self._head = make_head(asked, opened.attempt, opened.first.metadata)
         self._is_first = True
         self.refusal: GatewayRefusal | None = None  # why it broke
@@ -105,10 +99,7 @@ class EventStream:
                 for data in self._write_chunk(self._opened.first):
                     yield data
                 if not self._opened.first.done:
-                    async for chunk in keep_alive(chunks, self._keep_alive_s):
-                        if chunk is None:
-                            yield KEEP_ALIVE
-                            continue
+                    async for chunk in chunks:
                         for data in self._write_chunk(chunk):
                             yield data
             except GatewayRefusal as exc:
@@ -145,24 +136,3 @@ class EventStream:
         if (cost := metadata.get("cost")) is not None:
             end.append(b": x-router-cost " + cost.encode() + b"\n\n")
         return end if api == RESPONSES else [*end, DONE]
-
-
-async def keep_alive(items: AsyncIterator[T], silence_s: float) -> AsyncGenerator[T | None, None]:
-    """The items; None for each span of silence."""
-    waiting: asyncio.Future[T] | None = None
-    try:
-        while True:
-            waiting = waiting or asyncio.ensure_future(anext(items))
-            done, _ = await asyncio.wait({waiting}, timeout=silence_s)
-            if not done:
-                yield None
-                continue
-            finished, waiting = waiting, None
-            try:
-                yield finished.result()
-            except StopAsyncIteration:
-                return
-    finally:
-        if waiting is not None:
-            waiting.cancel()
-            await asyncio.wait({waiting})

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
@@ -23,9 +22,8 @@ import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, OVERLOADED
 from router.contracts.headers import TRACEPARENT, is_traceparent
@@ -34,6 +32,7 @@ from router.core.ids import is_opaque
 from router.gateway.answers import EventStream, list_headers, write_whole
 from router.gateway.calls import AskedRequest, GatewayCalls
 from router.gateway.doorkeeper import Doorkeeper, choose_usual_policy, require_policy
+from router.gateway.held_stream import HeldStream
 from router.gateway.keys.model.api_key import ApiKey
 from router.gateway.meter import GatewayMeter
 from router.gateway.model import apis, refusal
@@ -143,11 +142,12 @@ class GatewayPages:
         opened = await run_for_client(request, self._calls.open_stream(asked))
         self._meter.on_first_byte(asked.api.api, monotonic() - begun)
         self._meter.on_stream(1)
-        stream = EventStream(asked, opened, self._config.keep_alive_ms / 1000)
+        stream = EventStream(asked, opened)
         headers = {**STREAM_HEADERS, **list_headers(asked, opened.attempt)}
         return HeldStream(
             stream.write(),
             on_end=partial(self._on_stream_end, asked.tenant_id),
+            keep_alive_s=self._config.keep_alive_ms / 1000,
             headers=headers,
             media_type=EVENT_STREAM,
         )
@@ -216,27 +216,6 @@ def _read_request_id(headers: Mapping[str, str]) -> str:
 
 
 # -- Responses.
-
-
-class HeldStream(StreamingResponse):
-    """A stream whose source is closed, and whose place is given back, however it ends."""
-
-    def __init__(
-        self, events: AsyncGenerator[bytes, None], on_end: Callable[[], None], **options: Any
-    ) -> None:
-        super().__init__(events, **options)
-        self._events = events
-        self._on_end = on_end
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            with suppress(ClientDisconnect):
-                await super().__call__(scope, receive, send)
-        finally:
-            try:
-                await self._events.aclose()
-            finally:
-                self._on_end()
 
 
 async def run_for_client(request: Request, work: Coroutine[Any, Any, T]) -> T:

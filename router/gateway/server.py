@@ -32,8 +32,10 @@ from router.gateway.keys.store import FollowedKeys
 from router.gateway.meter import GatewayMeter
 from router.gateway.model.catalogue import ModelCatalogue
 from router.gateway.services import RouterServices, ServicePages
+from router.gateway.turn_transport import TurnTransport
 from router.policies.followed import FollowedPolicies
 from router.policies.model.policy import PolicyTable
+from router.process.memory import calm_collector
 from router.process.observability import Metrics, ReadinessCheck, readiness_series
 from router.process.observability.http import (
     REQUEST_TIMEOUT_S,
@@ -59,6 +61,9 @@ class ClientProtocol(GuardedProtocol):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._stalled: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(TurnTransport(transport, self.loop))
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -146,16 +151,17 @@ class GatewayService:
         Raises Misconfigured, BrokerUnavailable at the start, ConnectionStuck later.
         """
         held = HeldConnection(partial(connect_by, self._settings.nats), "gateway")
-        async with self._host.hold(held) as (connection,):
-            self._is_connected = lambda: connection.is_connected
-            jetstream = JetStream(connection, self._settings.nats.js_domain)
-            self._buckets = FollowedBuckets(jetstream, self._settings, self._own_key)
-            await self._buckets.load()
-            async with Client(connection, subject=self._settings.decide.subject) as client:
-                tree = self._build_tree(connection, client, self._buckets)
-                await self._host.run(
-                    tree, lambda: on_ready(self.url, self._host.url), lambda: bool(self.url)
-                )
+        with calm_collector():
+            async with self._host.hold(held) as (connection,):
+                self._is_connected = lambda: connection.is_connected
+                jetstream = JetStream(connection, self._settings.nats.js_domain)
+                self._buckets = FollowedBuckets(jetstream, self._settings, self._own_key)
+                await self._buckets.load()
+                async with Client(connection, subject=self._settings.decide.subject) as client:
+                    tree = self._build_tree(connection, client, self._buckets)
+                    await self._host.run(
+                        tree, lambda: on_ready(self.url, self._host.url), lambda: bool(self.url)
+                    )
 
     def _build_tree(
         self, connection: Connection, client: Client, buckets: FollowedBuckets

@@ -25,6 +25,7 @@ from router.config import Settings
 from router.core.errors import Misconfigured, RouterError
 from router.core.fair_slots import FairTurns
 from router.extensions.model.entry import PROVIDER
+from router.process.memory import calm_collector
 from router.process.observability import events, logs
 from router.providers.api_call import ApiCall, read_call
 from router.providers.key_file import KeyFile
@@ -171,18 +172,19 @@ async def serve_provider(
 ) -> None:
     """Serve until cancelled; then what is in flight may finish. `on_ready` gets what it tells."""
     options, key = service.options, settings.admin.api_key
-    async with service.open() as extension:
-        server = ExtensionServer(
-            extension,
-            nats=settings.nats,
-            register=options.is_registered,
-            api_key=key.get_secret_value() if key is not None else None,
-            concurrency=IN_FLIGHT,
-            drain_s=options.drain_s,
-            reply_prefixes=settings.reply.prefixes,
-        )
-        facts = {"id": extension.id, "subject": extension.subject, "models": service.models}
-        await server.work(lambda nats_url: on_ready(nats_url=nats_url, **facts))
+    with calm_collector():
+        async with service.open() as extension:
+            server = ExtensionServer(
+                extension,
+                nats=settings.nats,
+                register=options.is_registered,
+                api_key=key.get_secret_value() if key is not None else None,
+                concurrency=IN_FLIGHT,
+                drain_s=options.drain_s,
+                reply_prefixes=settings.reply.prefixes,
+            )
+            facts = {"id": extension.id, "subject": extension.subject, "models": service.models}
+            await server.work(lambda nats_url: on_ready(nats_url=nats_url, **facts))
 
 
 # -- A kind, and what it calls. An echo calls nothing, so it needs no extra.

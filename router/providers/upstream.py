@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -30,6 +31,7 @@ from router.contracts.codec import MAX_DEPTH, is_deeper
 from router.core.errors import Misconfigured, RouterError
 from router.core.ids import is_opaque
 from router.core.masking import printable
+from router.providers.connections import IDLE_S, ClientStack
 from router.providers.event_lines import MAX_BYTES
 from router.providers.key_file import KeyFile
 from router.providers.options import UpstreamTimes
@@ -40,7 +42,6 @@ MAX_ERROR_BYTES = 64 * 1024
 MAX_ERROR_LETTERS = 300  # of what the API says
 MAX_WORD_LETTERS = 64  # of its code
 END_S = 0.25  # for the end of a stream behind its last event: then the connection serves again
-IDLE_S = 30.0
 FORBIDDEN = (401, 403)
 
 Headers = Mapping[str, str]
@@ -75,22 +76,28 @@ class Upstream:
         allows_insecure_http: bool = False,
     ) -> None:
         self._url = parse_url(base_url)
+        self._is_https = self._url.startswith("https://")
         if key is not None and not allows_insecure_http:
             require_private(self._url)
         self._key = key
         self._make_headers = make_headers
         self._times = times
         self._concurrency = concurrency
-        self._client: httpx2.AsyncClient | None = None
+        self._clients: ClientStack | None = None
+        self._tls: ssl.SSLContext | None = None
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         # their lines name each address, and headers of answers
         for name in ("httpx2", "httpcore2"):
             logging.getLogger(name).setLevel(logging.WARNING)
-        async with self._make_client() as self._client:
+        self._tls = httpx2.create_ssl_context(trust_env=self._is_https)
+        self._clients = ClientStack(self._make_client, self._concurrency, self._times.connect_s)
+        try:
             yield
-        self._client = None
+        finally:
+            await self._clients.close()
+            self._clients = None
 
     def has_key_in(self, text: str) -> bool:
         return self._key is not None and self._key.get() in text
@@ -115,32 +122,37 @@ class Upstream:
     async def _call(
         self, path: str, body: Mapping[str, object] | None, accept: str
     ) -> AsyncIterator[OpenAnswer]:
+        if self._clients is None:
+            raise ProviderFailed("the provider is not open")
         with _translate_errors():
-            until = asyncio.get_running_loop().time() + self._times.first_byte_s
-            async with asyncio.timeout_at(until):
-                response = await self._send(path, body, accept)
-            try:
-                async with aclosing(self._read_chunks(response, until)) as chunks:
-                    await _require_success(response, chunks)
-                    yield OpenAnswer(chunks, _find_request_id(response.headers))
-            finally:
-                await response.aclose()
+            async with self._clients.lend() as client:
+                until = asyncio.get_running_loop().time() + self._times.first_byte_s
+                async with asyncio.timeout_at(until):
+                    response = await self._send(client, path, body, accept)
+                try:
+                    async with aclosing(self._read_chunks(response, until)) as chunks:
+                        await _require_success(response, chunks)
+                        yield OpenAnswer(chunks, _find_request_id(response.headers))
+                finally:
+                    await response.aclose()
 
     async def _send(
-        self, path: str, body: Mapping[str, object] | None, accept: str
+        self,
+        client: httpx2.AsyncClient,
+        path: str,
+        body: Mapping[str, object] | None,
+        accept: str,
     ) -> httpx2.Response:
-        if self._client is None:
-            raise ProviderFailed("the provider is not open")
         # no compression: what is bounded is what comes
         own = self._make_headers(self._key.get() if self._key is not None else None)
         headers = {"accept": accept, "accept-encoding": "identity", **own}
-        request = self._client.build_request(
+        request = client.build_request(
             "GET" if body is None else "POST",
             f"{self._url}{path}",
             headers=headers if body is None else {"content-type": "application/json", **headers},
             content=None if body is None else orjson.dumps(body),
         )
-        return await self._client.send(request, stream=True)
+        return await client.send(request, stream=True)
 
     async def _read_chunks(
         self, response: httpx2.Response, until: float
@@ -159,18 +171,17 @@ class Upstream:
                 until = clock() + self._times.read_s
 
     def _make_client(self) -> httpx2.AsyncClient:
-        connect_s, at_once = self._times.connect_s, self._concurrency
+        connect_s = self._times.connect_s
         return httpx2.AsyncClient(
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             follow_redirects=False,
             limits=httpx2.Limits(
-                max_connections=at_once,
-                max_keepalive_connections=at_once,
-                keepalive_expiry=IDLE_S,
+                max_connections=1, max_keepalive_connections=1, keepalive_expiry=IDLE_S
             ),
             # the time of bytes is `_read_chunks`' business
             timeout=httpx2.Timeout(None, connect=connect_s, pool=connect_s),
-            trust_env=self._url.startswith("https://"),
+            trust_env=self._is_https,
+            verify=self._tls if self._tls is not None else True,
         )
 
 

@@ -142,6 +142,7 @@ class ProviderCalls:
             request_bytes(request, now_ms()),
             head,
             silence_s=min(left_s, LONGEST_SILENCE_S),
+            leaves_at_once=True,
         )
         async with aclosing(_chunks(stream)) as chunks:
             async for chunk in chunks:

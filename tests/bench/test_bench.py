@@ -14,7 +14,7 @@ import router as product
 from bench import decide_load, decide_volume, document, report, stretch
 from bench.figures import percentile
 from bench.plan import Plan, clock
-from bench.question import Broken, Figure, Measured, Question, Side, at_least, at_most
+from bench.question import Absent, Broken, Figure, Measured, Question, Side, at_least, at_most
 from bench.rounds import Line, ask, lines
 from bench.run import Run
 from bench.sides.pacer import Pacer
@@ -113,6 +113,22 @@ async def test_a_ratio_is_taken_inside_a_round_and_judged_by_its_median() -> Non
     assert line.ratio is not None
     assert (line.ratio.median, line.ratio.least, line.ratio.most) == (1.0, 1.0, 4.0)
     assert line.is_met is False
+
+
+async def test_a_yardstick_that_cannot_be_had_is_told_in_its_row_and_judges_nothing() -> None:
+    async def ours(_: float) -> Measured:
+        return {"rate": 1.0}
+
+    async def theirs(_: float) -> Measured:
+        raise Absent("no index has it")
+
+    figure = Figure("rate", "1/s", against="theirs", target=at_least(5))
+    question = Question("q", "?", (Side("ours", ours), Side("theirs", theirs)), (figure,))
+    answer = await ask(question, 2, 1.0, lambda *_: None)
+    (line,) = lines(answer)
+    assert (line.absent, line.theirs, line.is_met) == ("no index has it", None, None)
+    page = report.markdown(document.document([answer], {}, {}), {})
+    assert "theirs: no index has it" in page
 
 
 async def test_every_other_round_measures_the_sides_in_reverse_order() -> None:

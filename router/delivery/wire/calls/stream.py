@@ -49,7 +49,10 @@ class StreamPiece(Struct, frozen=True):
 
 
 class Stream:
-    """`silence_s`: seconds without a piece after which it is given up, the first one included."""
+    """`silence_s`: seconds without a piece after which it is given up, the first one included.
+
+    `leaves_at_once`: its reader does not ask for what came unread, so its end does not wait for it.
+    """
 
     def __init__(
         self,
@@ -59,16 +62,21 @@ class Stream:
         head: bytes = b"",
         *,
         silence_s: float,
+        leaves_at_once: bool = False,
     ) -> None:
         self._connection = connection
         self._question = (subject, data, head)
         self._silence_s = silence_s
+        self._leaves_at_once = leaves_at_once
         self._lives = connection.reconnect_count
         self._sid: int | None = None
         self._waiting: deque[StreamPiece] = deque()
         self._size = 0
         self._broken: RouterError | None = None
         self._news: asyncio.Future[None] | None = None
+        self._silent_at = 0.0
+        # one for all pieces: a timer for each would cost more than the piece
+        self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Self:
         """Ask. Raises BrokerUnavailable, TooLarge: nothing was sent."""
@@ -82,8 +90,10 @@ class Stream:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         if self._sid is not None:
-            await self._connection.unsubscribe(self._sid)
+            await self._connection.unsubscribe(self._sid, at_once=self._leaves_at_once)
 
     def __aiter__(self) -> Self:
         return self
@@ -116,16 +126,32 @@ class Stream:
 
     async def _wait_for_news(self) -> None:
         """Something came, the connection was lost, or nothing was heard for too long."""
-        loop = asyncio.get_running_loop()
-        news = self._news = loop.create_future()
-        until = loop.time() + self._silence_s
-        try:
-            while not (news.done() or self._is_cut) and (left := until - loop.time()) > 0:
-                await asyncio.wait({news}, timeout=min(left, CONNECTION_CHECK_S))
-        finally:
-            self._news = None
+        if not self._is_cut and self._silence_s > 0:
+            loop = asyncio.get_running_loop()
+            self._news, self._silent_at = loop.create_future(), loop.time() + self._silence_s
+            if self._timer is None:
+                self._look_later(self._silence_s)
+            try:
+                await self._news
+            finally:
+                self._news = None
         if self._is_cut and not self._waiting:
             self._broken = self._broken or _cut()
+
+    def _look_later(self, within_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(min(within_s, CONNECTION_CHECK_S), self._look)
+
+    def _look(self) -> None:
+        """Wake who waits, where waiting is in vain. It runs on only while a reader waits."""
+        self._timer = None
+        if self._news is None or self._news.done():
+            return
+        left_s = self._silent_at - asyncio.get_running_loop().time()
+        if left_s <= 0 or self._is_cut:
+            self._news.set_result(None)
+        else:
+            self._look_later(left_s)
 
     def _on_message(self, _subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
         if self._broken is not None:
