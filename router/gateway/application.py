@@ -29,10 +29,9 @@ from router.contracts.decision import INTERNAL, INVALID_REQUEST, OVERLOADED
 from router.contracts.headers import TRACEPARENT, is_traceparent
 from router.core.fair_slots import FairSlots
 from router.core.ids import is_opaque
-from router.gateway.answers import EventStream, list_headers, write_whole
+from router.gateway.answers import EventStream, HeldStream, list_headers, write_whole
 from router.gateway.calls import AskedRequest, GatewayCalls
 from router.gateway.doorkeeper import Doorkeeper, choose_usual_policy, require_policy
-from router.gateway.held_stream import HeldStream
 from router.gateway.keys.model.api_key import ApiKey
 from router.gateway.meter import GatewayMeter
 from router.gateway.model import apis, refusal

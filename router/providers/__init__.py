@@ -11,7 +11,6 @@ kinds/          one file for each API that is spoken; each answers in OpenAI's s
     anthropic_request, anthropic        `/v1/messages`, mapped both ways
     ollama      `/api/chat`, mapped both ways
     echo        answers itself, without a network
-connections     of one service to its API, the last used first
 upstream        one HTTP call: its bounds, its times, its errors as failures of the SDK
 event_lines     lines and server-sent events out of the bytes that come
 key_file        the key, read from its file alone, and again when the file changes

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -31,7 +32,6 @@ from router.contracts.codec import MAX_DEPTH, is_deeper
 from router.core.errors import Misconfigured, RouterError
 from router.core.ids import is_opaque
 from router.core.masking import printable
-from router.providers.connections import IDLE_S, ClientStack
 from router.providers.event_lines import MAX_BYTES
 from router.providers.key_file import KeyFile
 from router.providers.options import UpstreamTimes
@@ -42,6 +42,7 @@ MAX_ERROR_BYTES = 64 * 1024
 MAX_ERROR_LETTERS = 300  # of what the API says
 MAX_WORD_LETTERS = 64  # of its code
 END_S = 0.25  # for the end of a stream behind its last event: then the connection serves again
+IDLE_S = 30.0  # of a connection
 FORBIDDEN = (401, 403)
 
 Headers = Mapping[str, str]
@@ -183,6 +184,75 @@ class Upstream:
             trust_env=self._is_https,
             verify=self._tls if self._tls is not None else True,
         )
+
+
+# -- Connections to the API, the one that was used last first.
+#
+# A pool of httpx2 looks at each of its connections before and after each call, with a look at the
+# socket of each idle one. With 64 of them that was two fifths of what a call costs. So each
+# connection here is a client with a pool of one, and a call takes the client on top of the others.
+#
+# a call ──> the last client that came back, else a new one ──> back on top
+#                 the lowest, once it has rested for IDLE_S ──> closed
+
+
+class RestingClient(Struct, frozen=True):
+    client: httpx2.AsyncClient
+    since: float
+
+
+class ClientStack:
+    """`most`: clients that are out at once; one more waits for `wait_s`."""
+
+    def __init__(
+        self, make_client: Callable[[], httpx2.AsyncClient], most: int, wait_s: float
+    ) -> None:
+        self._make_client = make_client
+        self._places = asyncio.Semaphore(most)
+        self._wait_s = wait_s
+        self._resting: deque[RestingClient] = deque()
+        self._is_closed = False
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[httpx2.AsyncClient]:
+        """A client of one connection. Raises httpx2.PoolTimeout."""
+        await self._take_place()
+        try:
+            client = self._resting.pop().client if self._resting else self._make_client()
+            try:
+                yield client
+            finally:
+                await self._take_back(client)
+        finally:
+            self._places.release()
+
+    async def close(self) -> None:
+        """Close the clients that are not lent, and each of the others when it comes back."""
+        self._is_closed = True
+        while self._resting:
+            await self._resting.pop().client.aclose()
+
+    async def _take_place(self) -> None:
+        if not self._places.locked():
+            await self._places.acquire()
+            return
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await self._places.acquire()
+        except TimeoutError:
+            raise httpx2.PoolTimeout("every connection is in use") from None
+
+    async def _take_back(self, client: httpx2.AsyncClient) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._is_closed:
+            await client.aclose()
+            return
+        self._resting.append(RestingClient(client, now))
+        if self._resting[0].since + IDLE_S < now:
+            await self._resting.popleft().client.aclose()
+
+
+# -- Addresses.
 
 
 def parse_url(text: str) -> str:

@@ -4,7 +4,7 @@ import asyncio
 
 from starlette.types import Message
 
-from router.gateway.held_stream import SilenceComments
+from router.gateway.answers import SilenceComments
 from router.gateway.model.apis import KEEP_ALIVE
 from tests.support.waiting import until
 

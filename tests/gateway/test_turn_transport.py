@@ -3,8 +3,7 @@
 import asyncio
 from typing import Any
 
-from router.gateway.turn_transport import MAX_HELD_BYTES, TurnTransport
-
+from router.gateway.server import MAX_HELD_BYTES, TurnTransport
 
 PROTOCOL = asyncio.Protocol()
 

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 import httpx2
 import pytest
 
-from router.providers import connections
-from router.providers.connections import ClientStack
+from router.providers import upstream
+from router.providers.upstream import ClientStack
 
 
 def make_stack(most: int = 8, wait_s: float = 60.0) -> tuple[ClientStack, list[httpx2.AsyncClient]]:
@@ -59,7 +59,7 @@ async def test_a_call_that_waits_gets_the_place_of_the_one_that_ends() -> None:
 
 
 async def test_what_rested_for_long_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "IDLE_S", -1.0)
+    monkeypatch.setattr(upstream, "IDLE_S", -1.0)
     stack, made = make_stack()
     async with stack.lend():
         pass
