@@ -4,6 +4,8 @@ finds one.
     acquire(tenant)   take a slot while the tenant holds fewer than are free; False: try again later
     release(tenant)   give a slot back
 
+Both take several at once where slots are bytes.
+
 A single tenant gets half of all slots, two busy tenants a third each. No slot is reserved for
 tenants without requests. `FairTurns` lets those wait for whom there is none.
 """
@@ -24,25 +26,27 @@ class FairSlots:
         self._held: Counter[Hashable] = Counter()
         self.taken = 0
 
-    def acquire(self, tenant: Hashable) -> bool:
-        """Take a slot. Returns whether the tenant got it."""
-        if not self.has_room(tenant):
+    def acquire(self, tenant: Hashable, count: int = 1) -> bool:
+        """Take a slot, or several. Returns whether the tenant got them."""
+        if not self.has_room(tenant, count):
             return False
-        self._held[tenant] += 1
-        self.taken += 1
+        self._held[tenant] += count
+        self.taken += count
         return True
 
-    def has_room(self, tenant: Hashable) -> bool:
-        """Whether `acquire` would succeed."""
-        return self._held.get(tenant, 0) < self._slots - self.taken
+    def has_room(self, tenant: Hashable, count: int = 1) -> bool:
+        """Whether `acquire` would succeed: afterwards no fewer are free than the tenant holds, or
+        one fewer.
+        """
+        return self._held.get(tenant, 0) + 2 * count <= self._slots - self.taken + 1
 
     @property
     def has_free(self) -> bool:
         return self.taken < self._slots
 
-    def release(self, tenant: Hashable) -> None:
-        self.taken -= 1
-        self._held[tenant] -= 1
+    def release(self, tenant: Hashable, count: int = 1) -> None:
+        self.taken -= count
+        self._held[tenant] -= count
         if not self._held[tenant]:
             del self._held[tenant]
 

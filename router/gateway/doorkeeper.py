@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from router.contracts.decision import RATE_LIMIT_EXCEEDED
 from router.core.clock import Clock, now_ms, steady
+from router.core.ids import sha256_hex
 from router.gateway.keys.model.api_key import ApiKey, KeyTable, read_key_id
 from router.gateway.keys.model.limits import GuessLimiter, KeyRates
 from router.gateway.meter import GatewayMeter
@@ -43,16 +44,17 @@ class Doorkeeper:
     def admit(self, headers: Mapping[str, str], address: str) -> ApiKey:
         """The key of a request. Raises GatewayRefusal."""
         now, secret = self._now(), _read_secret(headers)
-        key_id = read_key_id(secret) or ""
-        if wait_s := self._guesses.find_wait(address, key_id, now):
+        # of the whole text: who knows a key's id alone takes nothing from who has the key
+        known_by = sha256_hex(secret.encode()) if read_key_id(secret) is not None else ""
+        if wait_s := self._guesses.find_wait(address, known_by, now):
             text = "Too many wrong keys came from this address"
             raise self._refuse("slowed", TOO_MANY_GUESSES, text, wait_s)
         key = self._keys.find(secret, now_ms())
         if key is None:
-            self._guesses.record_wrong(address, key_id, now)
+            self._guesses.record_wrong(address, known_by, now)
             text = "No valid API key: send one as `Authorization: Bearer rk_…`"
             raise self._refuse("wrong", INVALID_API_KEY, text)
-        self._guesses.record_right(address, key_id, now)
+        self._guesses.record_right(address, known_by, now)
         if wait_s := self._rates.take(key, now):
             text = "This key is used above its rate"
             raise self._refuse("rate", RATE_LIMIT_EXCEEDED, text, wait_s)

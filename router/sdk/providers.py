@@ -25,7 +25,7 @@ from router.contracts.provider_chunk import StreamChunk, read_chunk
 from router.contracts.provider_request import ProviderRequest, request_bytes
 from router.core.clock import now_ms
 from router.core.errors import CallTimeout, NoResponders, NoRouter, RouterError, Unanswered
-from router.delivery.wire.calls.stream import Stream
+from router.delivery.wire.calls.stream import AMPLE_ROOM, Stream, StreamRoom
 from router.delivery.wire.connection import Connection, head_of
 
 T = TypeVar("T")
@@ -70,6 +70,10 @@ class ProviderCalls:
         attempts: int = 1,
     ) -> T:
         raise NotImplementedError
+
+    def _find_room(self, _tenant_id: str) -> StreamRoom:
+        """For pieces that are not read yet."""
+        return AMPLE_ROOM
 
     async def invoke(
         self,
@@ -143,6 +147,7 @@ class ProviderCalls:
             head,
             silence_s=min(left_s, LONGEST_SILENCE_S),
             leaves_at_once=True,
+            room=self._find_room(tenant_id),
         )
         async with aclosing(_chunks(stream)) as chunks:
             async for chunk in chunks:

@@ -16,6 +16,17 @@ def test_one_tenant_gets_half_and_a_newcomer_half_of_the_rest() -> None:
     assert shares.taken == 8
 
 
+def test_several_are_taken_and_given_back_at_once() -> None:
+    shares = FairSlots(100)
+    assert [shares.acquire("a", 51), shares.acquire("a", 50), shares.acquire("b", 26)] == [
+        False,
+        True,
+        False,
+    ]
+    shares.release("a", 50)
+    assert (len(shares), shares.taken) == (0, 0)
+
+
 def test_the_only_place_is_taken_and_given_back() -> None:
     shares = FairSlots(1)
     assert [shares.acquire("a"), shares.acquire("b")] == [True, False]

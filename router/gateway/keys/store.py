@@ -20,7 +20,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from router.contracts.version_record import VersionRecord, read_record
-from router.core.errors import Poison, RouterError
+from router.core.errors import Conflict, Poison, RouterError
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.followed_bucket import FollowedBucket
@@ -138,7 +138,8 @@ class AuditedKeys(AuditedStore[KeyStore, StoredKey]):
         """A rotation that was killed, or came second, showed no secret: no client has its key."""
         for stored in await self.store.list(old.tenant_id):
             if stored.key.replaces == old.key_id and stored.key.key_id != old.replaced_by:
-                with suppress(ApiKeyNotFound):
+                # who made it may be deleting it at this moment
+                with suppress(ApiKeyNotFound, Conflict):
                     await self.delete(stored.key.key_id)
 
     async def _make_room(self, key: ApiKey) -> None:

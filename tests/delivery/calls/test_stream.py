@@ -9,7 +9,7 @@ import pytest
 
 from router.core.errors import CallTimeout, ConnectionLost, NoResponders, StreamOverrun
 from router.delivery.wire.calls.request_reply import TooLarge
-from router.delivery.wire.calls.stream import ReplyStreams, Stream
+from router.delivery.wire.calls.stream import PIECE_BYTES, ReplyStreams, Stream
 from router.delivery.wire.connection import Connection
 from tests.support.broker import Broker
 from tests.support.delivery import connected
@@ -138,6 +138,42 @@ async def test_a_reader_that_is_far_behind_is_told_what_it_missed(
         assert [(await anext(pieces)).data, (await anext(pieces)).data] == [b"four", b"four"]
         with pytest.raises(StreamOverrun):
             await anext(pieces)
+
+
+async def test_streams_share_the_room_for_what_is_not_read(
+    place, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream has its own bytes, and what another one read is there for it again."""
+    monkeypatch.setattr("router.delivery.wire.calls.stream.OWN_BYTES", 0)
+    ours, sender, _ = place
+    room = SmallRoom(3 * (PIECE_BYTES + 4))
+    await sender.at(prefix)
+    async with Stream(ours, prefix, b"", silence_s=5, room=room) as pieces:
+        outlet = await sender.begin()
+        for _ in range(3):
+            outlet.send(b"four")
+        heard = [(await anext(pieces)).data for _ in range(3)]
+        assert (heard, room.left) == ([b"four"] * 3, room.most)
+        for _ in range(4):
+            outlet.send(b"four")
+        for _ in range(3):
+            await anext(pieces)
+        with pytest.raises(StreamOverrun):
+            await anext(pieces)
+    assert room.left == room.most
+
+
+class SmallRoom:
+    def __init__(self, most: int) -> None:
+        self.most = self.left = most
+
+    def take(self, size: int) -> bool:
+        has_room = size <= self.left
+        self.left -= size if has_room else 0
+        return has_room
+
+    def give_back(self, size: int) -> None:
+        self.left += size
 
 
 @pytest.mark.parametrize("comes_back", [False, True], ids=["away", "back"])

@@ -19,7 +19,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Self
+from typing import Protocol, Self
 
 from msgspec import Struct
 
@@ -40,12 +40,36 @@ from router.delivery.wire.frames import Headers
 CONNECTION_CHECK_S = 0.25  # how soon a lost connection is noticed by who waits for a piece
 _TICK_HEAD = head_of({TICK: "0"})
 MAX_BUFFERED_BYTES = 8 * 1024 * 1024  # bytes that a reader may be behind
+OWN_BYTES = 64 * 1024  # of these, without asking for room
+PIECE_BYTES = 256  # of memory, beside a piece's own
 NO_HEADERS: Headers = {}
 
 
 class StreamPiece(Struct, frozen=True):
     data: bytes
     headers: Headers
+
+
+class StreamRoom(Protocol):
+    """Memory that streams share, for pieces that their readers have not read yet."""
+
+    def take(self, size: int) -> bool:
+        """Whether there was so much left."""
+
+    def give_back(self, size: int) -> None: ...
+
+
+class AmpleRoom:
+    """Of a program whose readers are its own: MAX_BUFFERED_BYTES bounds each."""
+
+    def take(self, size: int) -> bool:
+        return True
+
+    def give_back(self, size: int) -> None:
+        """It counts none."""
+
+
+AMPLE_ROOM = AmpleRoom()
 
 
 class Stream:
@@ -63,15 +87,17 @@ class Stream:
         *,
         silence_s: float,
         leaves_at_once: bool = False,
+        room: StreamRoom = AMPLE_ROOM,
     ) -> None:
         self._connection = connection
         self._question = (subject, data, head)
         self._silence_s = silence_s
         self._leaves_at_once = leaves_at_once
+        self._room = room
         self._lives = connection.reconnect_count
         self._sid: int | None = None
         self._waiting: deque[StreamPiece] = deque()
-        self._size = 0
+        self._size, self._borrowed = 0, 0
         self._broken: RouterError | None = None
         self._news: asyncio.Future[None] | None = None
         self._silent_at = 0.0
@@ -92,8 +118,11 @@ class Stream:
     async def __aexit__(self, *_: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._sid is not None:
-            await self._connection.unsubscribe(self._sid, at_once=self._leaves_at_once)
+        try:
+            if self._sid is not None:
+                await self._connection.unsubscribe(self._sid, at_once=self._leaves_at_once)
+        finally:
+            self._borrow(0, 0)
 
     def __aiter__(self) -> Self:
         return self
@@ -107,6 +136,7 @@ class Stream:
         if self._waiting:
             piece = self._waiting.popleft()
             self._size -= len(piece.data)
+            self._borrow(self._size, len(self._waiting))
             return piece
         raise self._broken or CallTimeout(f"nothing was heard for {self._silence_s:g} s")
 
@@ -162,15 +192,30 @@ class Stream:
             return  # it says nothing but that the sender is there
         elif not data and headers is not None and headers.get("Status") == "503":
             self._broken = NoResponders("no responders")
-        elif self._size + len(data) > MAX_BUFFERED_BYTES:
-            self._broken = StreamOverrun(
-                f"the reader is more than {MAX_BUFFERED_BYTES} bytes behind"
-            )
+        elif not self._make_room(self._size + len(data)):
+            self._broken = StreamOverrun(f"the reader is {self._size} bytes behind")
         else:
             self._size += len(data)
             self._waiting.append(StreamPiece(data, headers or NO_HEADERS))
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
+
+    def _make_room(self, size: int) -> bool:
+        """Whether so much may wait for the reader; of the room, a single piece needs none."""
+        pieces = len(self._waiting)
+        return size <= MAX_BUFFERED_BYTES and (self._borrow(size, pieces + 1) or not pieces)
+
+    def _borrow(self, size: int, pieces: int) -> bool:
+        """Have as much of the room as these need, more or less than before. Returns whether it was
+        there.
+        """
+        more = max(size + pieces * PIECE_BYTES - OWN_BYTES, 0) - self._borrowed
+        if more > 0 and not self._room.take(more):
+            return False
+        if more < 0:
+            self._room.give_back(-more)
+        self._borrowed += more
+        return True
 
 
 def require_fit(connection: Connection, head: bytes, data: bytes) -> None:

@@ -52,7 +52,8 @@ class ClientNetwork(Struct, frozen=True):
 class GuessLimiter:
     """Ask `find_wait` before comparing a key; call `record_wrong` or `record_right` afterwards.
 
-    `now`: seconds of a steady clock. `key_id`: as `read_key_id` gives it, "" for none.
+    `now`: seconds of a steady clock. `key`: the digest of its text, "" for what is none. An id
+    would not do: it is public, and wrong keys with it would keep out the client that has the key.
     """
 
     def __init__(self, addresses: int = ADDRESSES) -> None:
@@ -61,22 +62,22 @@ class GuessLimiter:
         self.wrong = 0  # of all addresses, since the start
         self.held_back = 0  # keys that were not compared
 
-    def find_wait(self, address: str, key_id: str, now: float) -> float:
+    def find_wait(self, address: str, key: str, now: float) -> float:
         """Seconds until a key of this address is compared; 0: now."""
         network = find_network(address)
         given = self._wrong.get(network.name, now)
         if given is None or given.until <= now:
             return 0.0
-        if key_id and self._right.get(_pair(network, key_id), now):
+        if key and self._right.get(_pair(network, key), now):
             return 0.0
         self.held_back += 1
         return given.until - now
 
-    def record_wrong(self, address: str, key_id: str, now: float) -> None:
-        """A key that is wrong is none that was right lately, whatever its id."""
+    def record_wrong(self, address: str, key: str, now: float) -> None:
+        """A key that is wrong is none that was right lately: it was revoked, or expired."""
         self.wrong += 1
         network = find_network(address)
-        self._right.remove(_pair(network, key_id))
+        self._right.remove(_pair(network, key))
         before = self._wrong.get(network.name, now)
         count = (before.count if before is not None else 0) + 1
         wait = min(LONGEST_WAIT_S, 2.0 ** min(count - FREE - 1, _MOST_DOUBLINGS))
@@ -84,16 +85,16 @@ class GuessLimiter:
         given = WrongKeys(count, until)
         self._wrong.put(network.name, given, until + FORGET_S, now, owner=network.around)
 
-    def record_right(self, address: str, key_id: str, now: float) -> None:
+    def record_right(self, address: str, key: str, now: float) -> None:
         """It forgives no wrong key: else who has one key could guess others without a wait."""
         network = find_network(address)
-        pair = _pair(network, key_id)
+        pair = _pair(network, key)
         if self._right.find_expiry(pair) - now < TRUSTED_S / 2:
             self._right.put(pair, True, now + TRUSTED_S, now, owner=network.around)
 
 
-def _pair(network: ClientNetwork, key_id: str) -> str:
-    return f"{network.name} {key_id}"
+def _pair(network: ClientNetwork, key: str) -> str:
+    return f"{network.name} {key}"
 
 
 def find_network(address: str) -> ClientNetwork:
