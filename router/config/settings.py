@@ -114,6 +114,10 @@ class BucketsConfig(Group):
     prices: BucketConfig = BucketConfig(name="ROUTER_PRICES", history=64)
     # of the gateway's clients: hashes
     keys: BucketConfig = BucketConfig(name="ROUTER_KEYS", history=64)
+    # of the gateway, for clients that send a request again: they hold what providers answered
+    gateway_answers: BucketConfig = BucketConfig(
+        name="ROUTER_GATEWAY_ANSWERS", ttl_ms=60 * MINUTE_MS, max_bytes=256 * MIB
+    )
     # of tenants that invoke
     ratios: BucketConfig = BucketConfig(name="ROUTER_RATIOS", ttl_ms=31 * DAY_MS)
     # past windows, for a look back

@@ -45,6 +45,7 @@ from router.gateway.model.apis import (
     write_event,
 )
 from router.gateway.model.refusal import PROVIDER_FAILED, GatewayRefusal
+from router.sdk.providers import InvocationFailed
 
 
 def list_headers(
@@ -89,7 +90,7 @@ def make_head(
 
 
 class EventStream:
-    """One stream on its way to its client. `cost` is known at its end."""
+    """One stream on its way to its client."""
 
     def __init__(self, asked: AskedRequest, opened: OpenedStream) -> None:
         self._asked = asked
@@ -97,6 +98,8 @@ class EventStream:
         self._head = make_head(asked, opened.attempt, opened.first.metadata)
         self._is_first = True
         self.refusal: GatewayRefusal | None = None  # why it broke
+        self.is_over = False  # what is not written yet waits for nothing
+        self.cost: str | None = None  # known at its end
 
     async def write(self) -> AsyncGenerator[bytes, None]:
         """The events. A client that leaves closes it, and so the stream at its source."""
@@ -112,12 +115,16 @@ class EventStream:
                 self.refusal = exc
             except RouterError as exc:
                 self.refusal = refuse_call(exc)
+                self.cost = exc.metadata.get("cost") if isinstance(exc, InvocationFailed) else None
+            self.is_over = True
             if self.refusal is not None:
                 yield write_event(self.refusal.body)
 
     def _write_chunk(self, chunk: StreamChunk) -> list[bytes]:
         data = chunk.data if isinstance(chunk.data, bytes) else chunk.data.encode()
         written = [self._write_piece(data)] if data else []
+        if chunk.done:
+            self.is_over, self.cost = True, chunk.metadata.get("cost")
         return [*written, *self._write_end(chunk.metadata)] if chunk.done else written
 
     def _write_piece(self, data: bytes) -> bytes:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import orjson
@@ -28,23 +28,24 @@ from starlette.routing import Route
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, OVERLOADED
 from router.contracts.headers import TRACEPARENT, is_traceparent
 from router.core.fair_slots import FairSlots
-from router.core.ids import is_opaque
+from router.gateway import asked_once
 from router.gateway.answers import EventStream, HeldStream, list_headers, write_whole
+from router.gateway.asked_once import EVENT_STREAM, AskedOnce
 from router.gateway.calls import AskedRequest, GatewayCalls
 from router.gateway.doorkeeper import Doorkeeper, choose_usual_policy, require_policy
+from router.gateway.kept_answers import RunningRequest
 from router.gateway.keys.model.api_key import ApiKey
 from router.gateway.meter import GatewayMeter
 from router.gateway.model import apis, refusal
 from router.gateway.model.apis import Fields, read_fields
 from router.gateway.model.catalogue import ModelCatalogue
+from router.gateway.model.kept_answer import JSON, KeptAnswer, find_identity, find_request_id
 from router.gateway.model.refusal import GatewayRefusal
 from router.gateway.settings import GatewayConfig
 from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 
-JSON = "application/json"
-EVENT_STREAM = "text/event-stream"
 # a proxy between would hold events back
 STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 CLIENT_LEFT = 499  # no client hears it; the metric has it
@@ -63,8 +64,11 @@ class GatewayPages:
         doorkeeper: Doorkeeper,
         config: GatewayConfig,
         meter: GatewayMeter,
+        *,
+        once: AskedOnce,
     ) -> None:
         self._calls = calls
+        self._once = once
         self._catalogue = catalogue
         self._doorkeeper = doorkeeper
         self._config = config
@@ -81,12 +85,23 @@ class GatewayPages:
             raise GatewayRefusal(OVERLOADED, text, retry_after_ms=OVERLOADED_MS)
         is_handed_on = False
         try:
-            asked = self._read_asked(api, key, request, await self.read_body(request))
+            body = await self.read_body(request)
+            asked = self._read_asked(api, key, request, body)
+            identity, once = find_identity(request.headers), None
+            if identity is not None:
+                once = await self._begin_once(identity, asked, request, body)
+            if isinstance(once, KeptAnswer):
+                return asked_once.repeat(once)
             if asked.api.is_stream:
-                response: Response = await self._stream(asked, request, begun)
+                response: Response = await self._stream(asked, request, begun, once)
                 is_handed_on = True
+            elif once is None:
+                response = await run_for_client(request, self._answer(asked))
             else:
-                response = await self._answer(asked, request)
+                is_handed_on = True
+                on_end = partial(self._slots.release, key.tenant_id)
+                answering = self._once.answer(asked, once, self._answer(asked), on_end)
+                response = await run_for_client(request, answering)
             return response
         finally:
             if not is_handed_on:
@@ -122,7 +137,7 @@ class GatewayPages:
         is_traced = bool(is_traceparent(traceparent))
         return AskedRequest(
             tenant_id=key.tenant_id,
-            request_id=_read_request_id(request.headers),
+            request_id=find_request_id(request.headers) or uuid.uuid4().hex,
             trace_id=traceparent.split("-")[1] if is_traced else uuid.uuid4().hex,
             traceparent=traceparent if is_traced else None,
             policy_id=named.policy_id,
@@ -131,29 +146,43 @@ class GatewayPages:
             context={"key_id": key.key_id},
         )
 
-    async def _answer(self, asked: AskedRequest, request: Request) -> Response:
-        answer = await run_for_client(request, self._calls.answer(asked))
+    async def _begin_once(
+        self, identity: str, asked: AskedRequest, request: Request, body: bytes
+    ) -> RunningRequest | KeptAnswer:
+        config = self._config
+        within_ms = config.stream_timeout_ms if asked.api.is_stream else config.timeout_ms
+        beginning = self._once.begin(identity, asked, body, within_ms / 1000)
+        return await run_for_client(request, beginning)
+
+    async def _answer(self, asked: AskedRequest) -> Response:
+        answer = await self._calls.answer(asked)
         body = write_whole(asked, answer)
         cost = answer.metadata.get("cost")
         return Response(body, headers=list_headers(asked, answer.attempt, cost), media_type=JSON)
 
-    async def _stream(self, asked: AskedRequest, request: Request, begun: float) -> Response:
-        opened = await run_for_client(request, self._calls.open_stream(asked))
+    async def _stream(
+        self, asked: AskedRequest, request: Request, begun: float, once: RunningRequest | None
+    ) -> Response:
+        with asked_once.ending_failures(asked, once):
+            opened = await run_for_client(request, self._calls.open_stream(asked))
         self._meter.on_first_byte(asked.api.api, monotonic() - begun)
         self._meter.on_stream(1)
         stream = EventStream(asked, opened)
         headers = {**STREAM_HEADERS, **list_headers(asked, opened.attempt)}
         return HeldStream(
-            stream.write(),
-            on_end=partial(self._on_stream_end, asked.tenant_id),
+            stream.write()
+            if once is None
+            else asked_once.keep_events(stream, asked, once, headers),
+            on_end=partial(self._on_stream_end, asked, once),
             keep_alive_s=self._config.keep_alive_ms / 1000,
             headers=headers,
             media_type=EVENT_STREAM,
         )
 
-    def _on_stream_end(self, tenant_id: str) -> None:
+    def _on_stream_end(self, asked: AskedRequest, once: RunningRequest | None) -> None:
+        asked_once.interrupt(asked, once)
         self._meter.on_stream(-1)
-        self._slots.release(tenant_id)
+        self._slots.release(asked.tenant_id)
 
     async def list_models(self, request: Request) -> Response:
         key = self.admit(request)
@@ -208,16 +237,10 @@ def _describe_model(name: str) -> dict[str, object]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "router"}
 
 
-def _read_request_id(headers: Mapping[str, str]) -> str:
-    given = headers.get("x-router-request-id", "")
-    # `~` begins the number of a further attempt
-    return given if is_opaque(given) and "~" not in given else uuid.uuid4().hex
-
-
 # -- Responses.
 
 
-async def run_for_client(request: Request, work: Coroutine[Any, Any, T]) -> T:
+async def run_for_client(request: Request, work: Awaitable[T]) -> T:
     """The result. Raises ClientDisconnect, after the work was cancelled, when the client leaves."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(request.receive())

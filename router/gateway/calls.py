@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from router.contracts.decision import (
     DECISION_FAILED,
@@ -72,6 +72,7 @@ class AskedRequest(Struct, frozen=True, kw_only=True):
     model: str | None  # of a provider, where the client named one
     api: ApiRequest
     context: Mapping[str, object]
+    called: list[str] = field(default_factory=list)  # the providers that were asked so far
 
 
 class ProviderAttempt(Struct, frozen=True, kw_only=True):
@@ -283,6 +284,7 @@ class GatewayCalls:
     def _stream(
         self, asked: AskedRequest, attempt: ProviderAttempt, progress: _Progress
     ) -> AsyncGenerator[StreamChunk, None]:
+        asked.called.append(attempt.decision.provider_id)
         return self._client.invoke_stream(
             tenant_id=asked.tenant_id,
             provider_id=attempt.decision.provider_id,

@@ -4,8 +4,8 @@
     gateway     the port for clients
     http        /metrics, /healthz and /readyz, for operators
 
-It may read what it follows and ask the router, and nothing else (deploy/nats). Any number of
-gateways serve the same keys: they share no state but the buckets.
+It may read what it follows, ask the router and keep answers, and nothing else (deploy/nats). Any
+number of gateways serve the same keys: they share no state but the buckets.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from starlette.types import ASGIApp
 
 from router.config import Settings
 from router.config.connect import connect_by
+from router.delivery.consume.shares import TenantShares
 from router.delivery.kv.followed_bucket import FollowedBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.extensions.model.registry import ExtensionRegistry
 from router.extensions.store import FollowedExtensions
 from router.gateway.application import GatewayPages, build_application
+from router.gateway.asked_once import AskedOnce
 from router.gateway.calls import GatewayCalls
 from router.gateway.doorkeeper import Doorkeeper
+from router.gateway.kept_answers import KeptAnswers
 from router.gateway.keys.model.api_key import ApiKey, KeyTable
 from router.gateway.keys.store import FollowedKeys
 from router.gateway.meter import GatewayMeter
@@ -169,13 +172,18 @@ class OwnKeyTable(KeyTable):
         super().replace((*keys, *self._own))
 
 
-class FollowedBuckets:
-    """What a gateway knows of its tenants: their policies, the registry, the keys."""
+class GatewayBuckets:
+    """What a gateway knows of its tenants: their policies, the registry, the keys; and the answers
+    that all gateways keep.
+    """
 
     def __init__(self, jetstream: JetStream, settings: Settings, own_key: ApiKey | None) -> None:
         buckets = settings.buckets
         self.policies, self.registry = PolicyTable(), ExtensionRegistry()
         self.keys = OwnKeyTable(own_key)
+        answers = buckets.gateway_answers.name
+        self._shares = TenantShares(jetstream, f"KV_{answers}", settings.gateway.tenant_share)
+        self.answers = KeptAnswers(jetstream, answers, self._shares)
         self._followed: Mapping[str, FollowedBucket[Any]] = {
             "policies": FollowedPolicies(jetstream, buckets.policies.name, self.policies),
             "extensions": FollowedExtensions(
@@ -191,7 +199,9 @@ class FollowedBuckets:
 
     @property
     def children(self) -> tuple[Child, ...]:
-        return tuple(Child(name, followed.run) for name, followed in self._followed.items())
+        followed = (Child(name, followed.run) for name, followed in self._followed.items())
+        kept = (Child("shares", self._shares.run), Child("answers", self.answers.run))
+        return (*followed, *kept)
 
     @property
     def checks(self) -> Mapping[str, ReadinessCheck]:
@@ -209,7 +219,7 @@ class GatewayService:
         )
         self.metrics.ready.set_function(lambda: readiness_series(self.readiness()))
         self._host = ProcessHost()
-        self._buckets: FollowedBuckets | None = None
+        self._buckets: GatewayBuckets | None = None
         self._is_connected: Callable[[], bool] = lambda: False
         self.url = ""  # of the port for clients
 
@@ -223,7 +233,7 @@ class GatewayService:
             async with self._host.hold(held) as (connection,):
                 self._is_connected = lambda: connection.is_connected
                 jetstream = JetStream(connection, self._settings.nats.js_domain)
-                self._buckets = FollowedBuckets(jetstream, self._settings, self._own_key)
+                self._buckets = GatewayBuckets(jetstream, self._settings, self._own_key)
                 await self._buckets.load()
                 async with Client(connection, subject=self._settings.decide.subject) as client:
                     tree = self._build_tree(connection, client, self._buckets)
@@ -232,7 +242,7 @@ class GatewayService:
                     )
 
     def _build_tree(
-        self, connection: Connection, client: Client, buckets: FollowedBuckets
+        self, connection: Connection, client: Client, buckets: GatewayBuckets
     ) -> Supervisor:
         settings = self._settings
         config, http = settings.gateway, settings.http
@@ -247,13 +257,15 @@ class GatewayService:
         return Supervisor("gateway", children, intensity=Intensity(30, 60))
 
     def _build_application(
-        self, connection: Connection, client: Client, buckets: FollowedBuckets
+        self, connection: Connection, client: Client, buckets: GatewayBuckets
     ) -> ASGIApp:
         config, meter = self._settings.gateway, GatewayMeter(self.metrics)
         catalogue = ModelCatalogue(buckets.policies, buckets.registry)
         doorkeeper = Doorkeeper(buckets.keys, meter)
         calls = GatewayCalls(client, catalogue, config, meter)
-        pages = GatewayPages(calls, catalogue, doorkeeper, config, meter)
+        pages = GatewayPages(
+            calls, catalogue, doorkeeper, config, meter, once=AskedOnce(buckets.answers)
+        )
         services = ServicePages(RouterServices(connection, self._settings), pages)
         return build_application(pages, meter, services.list_routes())
 

@@ -47,6 +47,13 @@ class GatewayConfig(Group):
         default=15_000,
         description="a stream without an event for so long gets a comment, milliseconds",
     )
+    tenant_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.25,
+        description=(
+            "the part of a half-full bucket of kept answers above which a tenant's further ones "
+            "are not kept; 1 = no such bound"
+        ),
+    )
     attempts: Annotated[int, Field(ge=1, le=10)] = Field(
         default=3, description="providers that one request may be sent to, one after the other"
     )

@@ -15,10 +15,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from router import Client
 from router.config.connect import connect_by
 from router.core.clock import now_ms
+from router.delivery.consume.shares import TenantShares
 from router.delivery.kv.mirror import BucketMirror, skip_seeding
 from router.delivery.wire.api import JetStream
+from router.gateway.kept_answers import KeptAnswers, RunningRequest, make_running
 from router.gateway.keys.model.api_key import KeyTable
 from router.gateway.keys.store import FollowedKeys
+from router.gateway.model.kept_answer import KeptAnswer
 from router.lake.commands.ingest import read_source_options
 from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
@@ -209,6 +212,7 @@ async def test_the_http_gateway_follows_what_it_reads_asks_and_is_refused_nothin
             invoked = await client.invoke(
                 tenant_id="acme", provider_id="none", prompt="hello", timeout=60.0
             )
+            await _keep_an_answer(jetstream, buckets.gateway_answers.name)
             revoked = await call_command_async(
                 "key", "revoke", made.json["key_id"], environ=operator
             )
@@ -217,6 +221,22 @@ async def test_the_http_gateway_follows_what_it_reads_asks_and_is_refused_nothin
     await connection.close()
     assert (answer.error is None or answer.error.code, invoked.status) == (True, "error")
     assert deployed.violations() == before
+
+
+async def _keep_an_answer(jetstream: JetStream, bucket: str) -> None:
+    """As gateways do: begun, counted for its tenant's share, kept, asked for again."""
+    shares = TenantShares(jetstream, f"KV_{bucket}", 0.25)
+    answers = KeptAnswers(jetstream, bucket, shares)
+    asked = make_running("content", "r-1")
+    answer = KeptAnswer(status=200, headers={}, media_type="text/plain", body=b"x" * 10_000)
+    async with beside(answers.run()):
+        begun = await answers.begin("acme", "k-1", asked, 60.0)
+        assert isinstance(begun, RunningRequest)
+        await begun.keep(answer)
+        again = await answers.begin("acme", "k-1", make_running("content", "r-2"), 60.0)
+        assert again == answer
+        await shares._extend(shares._counted, last=2)
+    assert shares._counted.sizes["acme"] > 10_000
 
 
 async def _stored(witness: Nats, stream: str) -> int:

@@ -384,6 +384,19 @@ CLIENT_ACTIONS = (
         {"last_by_subj": ">"},
     ),
     ClientAction(
+        "write an answer that gateways keep",
+        "tell",
+        "$KV.ROUTER_GATEWAY_ANSWERS.scratch",
+        ("http_gateway",),
+    ),
+    ClientAction(
+        "read an answer that gateways keep",
+        "ask",
+        f"{_API}STREAM.MSG.GET.KV_ROUTER_GATEWAY_ANSWERS",
+        ("http_gateway", "operator"),
+        {"last_by_subj": ">"},
+    ),
+    ClientAction(
         "write what is spent of budgets", "tell", "$KV.ROUTER_BUDGETS_SPENT.scratch", ("router",)
     ),
     ClientAction(

@@ -40,9 +40,9 @@ class Gateway:
         return await self.client.get(self.url + path, headers=self._add(headers))
 
     @asynccontextmanager
-    async def stream(self, path: str, body: Json) -> AsyncIterator[httpx2.Response]:
+    async def stream(self, path: str, body: Json, **headers: str) -> AsyncIterator[httpx2.Response]:
         async with self.client.stream(
-            "POST", self.url + path, content=orjson.dumps(body), headers=self._add({})
+            "POST", self.url + path, content=orjson.dumps(body), headers=self._add(headers)
         ) as response:
             yield response
 

@@ -61,6 +61,7 @@ def names_for(url: str, prefix: str) -> dict[str, object]:
         "buckets.budgets.name": f"{upper}_BUDGETS",
         "buckets.prices.name": f"{upper}_PRICES",
         "buckets.keys.name": f"{upper}_KEYS",
+        "buckets.gateway_answers.name": f"{upper}_GATEWAY_ANSWERS",
         "buckets.ratios.name": f"{upper}_RATIOS",
         "buckets.budgets_spent.name": f"{upper}_BUDGETS_SPENT",
         "buckets.rate_limits.name": f"{upper}_RATE_LIMITS",

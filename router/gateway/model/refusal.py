@@ -33,6 +33,8 @@ PROVIDER_TIMEOUT = "provider_timeout"
 PROVIDER_RATE_LIMITED = "provider_rate_limited"
 PROVIDER_REFUSED = "provider_refused"
 STREAM_INTERRUPTED = "stream_interrupted"
+ANSWER_NOT_KEPT = "answer_not_kept"
+ANSWERS_UNAVAILABLE = "answers_unavailable"
 
 _BAD, _AUTH, _DENIED = "invalid_request_error", "authentication_error", "permission_error"
 _LIMIT, _QUOTA, _SERVER = "rate_limit_error", "insufficient_quota", "server_error"
@@ -51,6 +53,7 @@ STATUSES: Mapping[str, tuple[int, str]] = {
     decision.POLICY_NOT_FOUND: (404, _BAD),
     METHOD_NOT_ALLOWED: (405, _BAD),
     REQUEST_TIMEOUT: (408, _BAD),
+    ANSWER_NOT_KEPT: (410, _BAD),
     TOO_LARGE: (413, _BAD),
     decision.RATE_LIMIT_EXCEEDED: (429, _LIMIT),
     decision.OVERLOADED: (429, _LIMIT),
@@ -64,6 +67,7 @@ STATUSES: Mapping[str, tuple[int, str]] = {
     STREAM_INTERRUPTED: (502, _SERVER),
     decision.DECISION_FAILED: (503, _SERVER),
     NO_ROUTER: (503, _SERVER),
+    ANSWERS_UNAVAILABLE: (503, _SERVER),
     decision.DEADLINE_EXCEEDED: (504, _SERVER),
     decision.EXPIRED: (504, _SERVER),
     PROVIDER_TIMEOUT: (504, _SERVER),

@@ -158,6 +158,7 @@ def _buckets(settings: Settings) -> Iterator[StreamSpec]:
         ),
     )
     yield from map(_bucket, (buckets.prices, buckets.keys, buckets.ratios, buckets.rate_limits))
+    yield _bucket(buckets.gateway_answers)
     yield replace(_bucket(buckets.invocations), deletes_by_number=True)
     if settings.decide.partition is not None:
         yield _bucket(buckets.partitions)

@@ -197,6 +197,8 @@ ALERT_RAISED: Final = "alert.raised"
 GAUGE_FAILED: Final = "gauge.failed"
 SERVICE_FAILED: Final = "service.failed"
 GATEWAY_FAILED: Final = "gateway.failed"
+# its client has it, and the same request would get an error; at most one line a minute
+GATEWAY_ANSWER_NOT_KEPT: Final = "gateway.answer_not_kept"
 # a wrong password, or no such user; at most one line a second
 CONSOLE_LOGIN_REFUSED: Final = "console.login_refused"
 # no user of the file can log in, and those who were are logged out
