@@ -4,7 +4,7 @@
 little beside what is measured. It reads whether a stream is asked for, and nothing else.
 
 `pass_through` is the floor of what a gateway in Python costs: Starlette and httpx2's client, which
-read no key, choose nobody and count nothing.
+read no key, choose no provider and count nothing.
 """
 
 from __future__ import annotations
