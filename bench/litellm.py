@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from bench.question import Absent, Broken
 
-# a version that was looked at: what runs here is not whatever the index has today
+# a version that was looked at: the index may have another one today
 PACKAGE = "litellm[proxy]==1.108.7"
 GIVEN = "BENCH_LITELLM"
 KEY = "sk-bench"

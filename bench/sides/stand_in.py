@@ -4,7 +4,7 @@
 little beside what is measured. It reads whether a stream is asked for, and nothing else.
 
 `pass_through` is the floor of what a gateway in Python costs: Starlette and httpx2's client, which
-read no key, choose nobody and count nothing.
+read no key, choose no provider and count nothing.
 """
 
 from __future__ import annotations
@@ -148,6 +148,8 @@ async def pass_through(ready: Ready, *, upstream: str) -> Measured:
             app, lifespan="off", ws="none", log_config=None, access_log=False, backlog=BACKLOG
         )
         with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as listener:
+            # taken over by its connections: asyncio does so only for sockets that name TCP
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             ready(url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
             await uvicorn.Server(config).serve([listener])
     return {}
