@@ -11,7 +11,6 @@ number of gateways serve the same keys: they share no state but the buckets.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -135,9 +134,6 @@ class ClientProtocol(GuardedProtocol):
         self._stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        # asyncio does so only for sockets that name their protocol: else each event of a stream waits
-        # for the ack of the one before, up to 40 ms
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().connection_made(TurnTransport(transport, self.loop))
 
     def pause_writing(self) -> None:
