@@ -15,13 +15,15 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import orjson
 from msgspec.structs import replace
 
+from router.contracts.decision import INTERNAL
 from router.contracts.provider_chunk import StreamChunk
 from router.core.errors import RouterError
+from router.core.ids import is_opaque
 from router.gateway.calls import (
     AskedRequest,
     OpenedStream,
@@ -41,7 +43,11 @@ from router.gateway.model.apis import (
     wrap_usage,
     write_event,
 )
-from router.gateway.model.refusal import PROVIDER_FAILED, GatewayRefusal
+from router.gateway.model.refusal import PROVIDER_FAILED, STREAM_INTERRUPTED, GatewayRefusal
+from router.gateway.open_requests import STOPPING
+from router.process.observability import events, logs
+
+log = logs.logger(__name__)
 
 T = TypeVar("T")
 
@@ -83,8 +89,15 @@ def require_object(data: bytes) -> Mapping[str, object]:
 def make_head(
     asked: AskedRequest, attempt: ProviderAttempt, metadata: Mapping[str, str]
 ) -> AnswerHead:
-    model = metadata.get("model") or attempt.model or asked.api.model
+    told = metadata.get("model", "")
+    model = told if is_opaque(told) else attempt.model or asked.api.model
     return AnswerHead(asked.request_id, model, int(time.time()))
+
+
+def find_cost(metadata: Mapping[str, str]) -> str | None:
+    """What was billed, as a header and a comment can hold it."""
+    cost = metadata.get("cost", "")
+    return cost if is_opaque(cost) else None
 
 
 class EventStream:
@@ -93,19 +106,19 @@ class EventStream:
     def __init__(self, asked: AskedRequest, opened: OpenedStream, keep_alive_s: float) -> None:
         self._asked = asked
         self._opened = opened
-        self._keep_alive_s = keep_alive_s
+        self._pieces = KeptAlive(opened.chunks, keep_alive_s)
         self._head = make_head(asked, opened.attempt, opened.first.metadata)
         self._is_first = True
         self.refusal: GatewayRefusal | None = None  # why it broke
 
     async def write(self) -> AsyncGenerator[bytes, None]:
         """The events. A client that leaves closes it, and so the stream at its source."""
-        async with aclosing(self._opened.chunks) as chunks:
+        async with aclosing(self._opened.chunks), aclosing(self._pieces.read()) as pieces:
             try:
                 for data in self._write_chunk(self._opened.first):
                     yield data
                 if not self._opened.first.done:
-                    async for chunk in keep_alive(chunks, self._keep_alive_s):
+                    async for chunk in pieces:
                         if chunk is None:
                             yield KEEP_ALIVE
                             continue
@@ -115,8 +128,18 @@ class EventStream:
                 self.refusal = exc
             except RouterError as exc:
                 self.refusal = refuse_call(exc)
+            except Exception as exc:
+                # a stream that began ends with a word, whatever happens
+                log.exception(
+                    events.GATEWAY_FAILED, api=self._asked.api.api, error=type(exc).__name__
+                )
+                self.refusal = GatewayRefusal(INTERNAL, "The gateway failed")
             if self.refusal is not None:
                 yield write_event(self.refusal.body)
+
+    def interrupt(self) -> None:
+        """The gateway stops: what comes next is the last event, an error."""
+        self._pieces.interrupt(GatewayRefusal(STREAM_INTERRUPTED, STOPPING))
 
     def _write_chunk(self, chunk: StreamChunk) -> list[bytes]:
         data = chunk.data if isinstance(chunk.data, bytes) else chunk.data.encode()
@@ -138,31 +161,49 @@ class EventStream:
         api, end = self._asked.api.api, []
         if self._opened.attempt.is_plain:
             end.append(write_event(wrap_end(api, self._head)))
-        usage = count_usage(metadata)
+        usage, cost = count_usage(metadata), find_cost(metadata)
         if self._asked.api.wants_usage and usage is not None and api != RESPONSES:
-            told = {**usage, "router_cost": metadata.get("cost")}
-            end.append(write_event(wrap_usage(api, self._head, told)))
-        if (cost := metadata.get("cost")) is not None:
+            end.append(write_event(wrap_usage(api, self._head, {**usage, "router_cost": cost})))
+        if cost is not None:
             end.append(b": x-router-cost " + cost.encode() + b"\n\n")
         return end if api == RESPONSES else [*end, DONE]
 
 
-async def keep_alive(items: AsyncIterator[T], silence_s: float) -> AsyncGenerator[T | None, None]:
-    """The items; None for each span of silence."""
-    waiting: asyncio.Future[T] | None = None
-    try:
-        while True:
-            waiting = waiting or asyncio.ensure_future(anext(items))
-            done, _ = await asyncio.wait({waiting}, timeout=silence_s)
-            if not done:
-                yield None
-                continue
-            finished, waiting = waiting, None
-            try:
-                yield finished.result()
-            except StopAsyncIteration:
-                return
-    finally:
-        if waiting is not None:
-            waiting.cancel()
-            await asyncio.wait({waiting})
+class KeptAlive(Generic[T]):
+    """The items as they come; None for each span of silence."""
+
+    def __init__(self, items: AsyncIterator[T], silence_s: float) -> None:
+        self._items = items
+        self._silence_s = silence_s
+        self._waiting: asyncio.Future[T] | None = None
+        self._end: GatewayRefusal | None = None
+
+    def interrupt(self, end: GatewayRefusal) -> None:
+        """From now on nothing is read: `read` raises this."""
+        self._end = end
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    async def read(self) -> AsyncGenerator[T | None, None]:
+        """Raises what interrupted it."""
+        try:
+            while self._end is None:
+                if self._waiting is None:
+                    self._waiting = asyncio.ensure_future(anext(self._items))
+                done, _ = await asyncio.wait({self._waiting}, timeout=self._silence_s)
+                if not done:
+                    yield None
+                    continue
+                finished, self._waiting = self._waiting, None
+                if finished.cancelled():
+                    continue
+                try:
+                    item = finished.result()
+                except StopAsyncIteration:
+                    return
+                yield item
+            raise self._end
+        finally:
+            if self._waiting is not None:
+                self._waiting.cancel()
+                await asyncio.wait({self._waiting})

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import orjson
@@ -30,8 +30,8 @@ from starlette.types import Receive, Scope, Send
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, OVERLOADED
 from router.contracts.headers import TRACEPARENT, is_traceparent
 from router.core.fair_slots import FairSlots
-from router.core.ids import is_opaque
-from router.gateway.answers import EventStream, list_headers, write_whole
+from router.core.ids import MAX_NAME, is_opaque
+from router.gateway.answers import EventStream, find_cost, list_headers, write_whole
 from router.gateway.calls import AskedRequest, GatewayCalls
 from router.gateway.doorkeeper import Doorkeeper, choose_usual_policy, require_policy
 from router.gateway.keys.model.api_key import ApiKey
@@ -40,6 +40,7 @@ from router.gateway.model import apis, refusal
 from router.gateway.model.apis import Fields, read_fields
 from router.gateway.model.catalogue import ModelCatalogue
 from router.gateway.model.refusal import GatewayRefusal
+from router.gateway.open_requests import OpenRequests
 from router.gateway.settings import GatewayConfig
 from router.process.observability import events, logs
 
@@ -51,7 +52,7 @@ EVENT_STREAM = "text/event-stream"
 STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 CLIENT_LEFT = 499  # no client hears it; the metric has it
 OVERLOADED_MS = 1_000
-T = TypeVar("T")
+MAX_REQUEST_ID = MAX_NAME - len("~10")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -66,6 +67,7 @@ class GatewayPages:
         config: GatewayConfig,
         meter: GatewayMeter,
     ) -> None:
+        self.open_requests = OpenRequests()
         self._calls = calls
         self._catalogue = catalogue
         self._doorkeeper = doorkeeper
@@ -78,9 +80,7 @@ class GatewayPages:
     async def ask(self, api: str, request: Request) -> Response:
         """One request of an API: whole, or as a stream."""
         begun, key = monotonic(), self._admit(request)
-        if not self._slots.acquire(key.tenant_id):
-            text = "This tenant has too many requests in flight"
-            raise GatewayRefusal(OVERLOADED, text, retry_after_ms=OVERLOADED_MS)
+        self._take_slot(key.tenant_id)
         is_handed_on = False
         try:
             asked = self._read_asked(api, key, request, await self._read_body(request))
@@ -100,6 +100,12 @@ class GatewayPages:
         )
         request.state.tenant_id = key.tenant_id
         return key
+
+    def _take_slot(self, tenant_id: str) -> None:
+        """Before a body is read: what waits in memory is bounded by it."""
+        if not self._slots.acquire(tenant_id):
+            text = "This tenant has too many requests in flight"
+            raise GatewayRefusal(OVERLOADED, text, retry_after_ms=OVERLOADED_MS)
 
     async def _read_body(self, request: Request) -> bytes:
         """Raises GatewayRefusal for a body that is too large or too slow."""
@@ -134,19 +140,20 @@ class GatewayPages:
         )
 
     async def _answer(self, asked: AskedRequest, request: Request) -> Response:
-        answer = await run_for_client(request, self._calls.answer(asked))
+        answer = await self.open_requests.run_for_client(request, self._calls.answer(asked))
         body = write_whole(asked, answer)
-        cost = answer.metadata.get("cost")
+        cost = find_cost(answer.metadata)
         return Response(body, headers=list_headers(asked, answer.attempt, cost), media_type=JSON)
 
     async def _stream(self, asked: AskedRequest, request: Request, begun: float) -> Response:
-        opened = await run_for_client(request, self._calls.open_stream(asked))
+        opened = await self.open_requests.run_for_client(request, self._calls.open_stream(asked))
         self._meter.on_first_byte(asked.api.api, monotonic() - begun)
         self._meter.on_stream(1)
         stream = EventStream(asked, opened, self._config.keep_alive_ms / 1000)
         headers = {**STREAM_HEADERS, **list_headers(asked, opened.attempt)}
         return HeldStream(
-            stream.write(),
+            stream,
+            self.open_requests,
             on_end=partial(self._on_stream_end, asked.tenant_id),
             headers=headers,
             media_type=EVENT_STREAM,
@@ -176,13 +183,22 @@ class GatewayPages:
     async def decide(self, request: Request) -> Response:
         """A decide request in any JSON form that the stream takes; its tenant is the key's."""
         key = self._admit(request)
+        self._take_slot(key.tenant_id)
+        try:
+            return await self._decide(key, request)
+        finally:
+            self._slots.release(key.tenant_id)
+
+    async def _decide(self, key: ApiKey, request: Request) -> Response:
         fields = read_fields(await self._read_body(request))
         policy_id = _read_text(fields, "policy_id") or choose_usual_policy(key, apis.DEFAULT_POLICY)
         require_policy(key, policy_id)
         _require_tenant(fields, key.tenant_id)
         body = msgspec.json.encode({**fields, "policy_id": policy_id})
         headers = {"tenant_id": key.tenant_id, "version": "1", "trace_id": uuid.uuid4().hex}
-        answer = await run_for_client(request, self._calls.decide_raw(body, headers))
+        answer = await self.open_requests.run_for_client(
+            request, self._calls.decide_raw(body, headers)
+        )
         status = 200 if answer.error is None else refusal.refuse_decision(answer.error).status
         return Response(answer.raw, status_code=status, media_type=JSON)
 
@@ -211,8 +227,9 @@ def _describe_model(name: str) -> dict[str, object]:
 
 def _read_request_id(headers: Mapping[str, str]) -> str:
     given = headers.get("x-router-request-id", "")
-    # `~` begins the number of a further attempt
-    return given if is_opaque(given) and "~" not in given else uuid.uuid4().hex
+    # `~` begins the number of a further attempt, for which there must be room
+    is_legal = is_opaque(given) and "~" not in given and len(given) <= MAX_REQUEST_ID
+    return given if is_legal else uuid.uuid4().hex
 
 
 # -- Responses.
@@ -222,36 +239,27 @@ class HeldStream(StreamingResponse):
     """A stream whose source is closed, and whose place is given back, however it ends."""
 
     def __init__(
-        self, events: AsyncGenerator[bytes, None], on_end: Callable[[], None], **options: Any
+        self,
+        stream: EventStream,
+        open_requests: OpenRequests,
+        on_end: Callable[[], None],
+        **options: Any,
     ) -> None:
-        super().__init__(events, **options)
-        self._events = events
+        self._stream = stream
+        self._events = stream.write()
+        super().__init__(self._events, **options)
+        self._open = open_requests
         self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with suppress(ClientDisconnect):
+            with suppress(ClientDisconnect), self._open.hold(self._stream.interrupt):
                 await super().__call__(scope, receive, send)
         finally:
             try:
                 await self._events.aclose()
             finally:
                 self._on_end()
-
-
-async def run_for_client(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result. Raises ClientDisconnect, after the work was cancelled, when the client leaves."""
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        return working.result()
-    finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.wait({working, leaving})
 
 
 def make_error(refused: GatewayRefusal) -> Response:

@@ -19,8 +19,11 @@ from starlette.types import ASGIApp
 
 from router.config import Settings
 from router.config.connect import connect_by
+from router.core.fair_slots import FairSlots
 from router.delivery.kv.followed_bucket import FollowedBucket
 from router.delivery.wire.api import JetStream
+from router.delivery.wire.calls.stream import StreamRoom
+from router.delivery.wire.connection import Connection
 from router.extensions.model.registry import ExtensionRegistry
 from router.extensions.store import FollowedExtensions
 from router.gateway.application import GatewayPages, build_application
@@ -30,6 +33,7 @@ from router.gateway.keys.model.api_key import ApiKey, KeyTable
 from router.gateway.keys.store import FollowedKeys
 from router.gateway.meter import GatewayMeter
 from router.gateway.model.catalogue import ModelCatalogue
+from router.gateway.open_requests import OpenRequests
 from router.policies.followed import FollowedPolicies
 from router.policies.model.policy import PolicyTable
 from router.process.observability import Metrics, ReadinessCheck, readiness_series
@@ -39,6 +43,7 @@ from router.process.observability.http import (
     GuardedProtocol,
     ServerLimits,
     TlsFiles,
+    limit_clients,
     serve_application,
 )
 from router.process.supervision import Child, Intensity, Supervisor
@@ -46,6 +51,7 @@ from router.sdk.client import Client
 from router.shell.host import HeldConnection, ProcessHost
 
 HEADERS_TIMEOUT_S = 20.0  # for a request's headers, and between two requests of a connection
+LAST_WORD_S = 1.0  # at the end, for the error of what was not answered in time
 STALL_S = 30.0  # in which a reader must take something of what waits for it
 
 
@@ -80,6 +86,46 @@ class ClientProtocol(GuardedProtocol):
             self._clear_deadline()
         else:
             super()._set_deadline(HEADERS_TIMEOUT_S if seconds == REQUEST_TIMEOUT_S else seconds)
+
+
+# -- Memory for what providers sent and clients have not read yet, shared by all streams.
+#
+# a stream    64 KiB of its own, and of the memory that is shared as much as its tenant may have
+# a tenant    at most as much as is free (`core.fair_slots`)
+# above it    the stream breaks off: its reader is too slow
+#
+# Over NATS no reader holds a sender back. So what a slow one leaves unread waits here, and without
+# a bound for all a tenant with many slow readers would fill the gateway.
+
+
+READ_AHEAD_BYTES = 64 * 1024 * 1024
+
+
+class TenantRoom:
+    """One tenant's part."""
+
+    def __init__(self, shared: FairSlots, tenant_id: str) -> None:
+        self._shared = shared
+        self._tenant_id = tenant_id
+
+    def take(self, size: int) -> bool:
+        return self._shared.acquire(self._tenant_id, size)
+
+    def give_back(self, size: int) -> None:
+        self._shared.release(self._tenant_id, size)
+
+
+class GatewayClient(Client):
+    """A client whose streams have readers that the gateway does not trust."""
+
+    def __init__(
+        self, connection: Connection, *, subject: str, read_ahead_bytes: int = READ_AHEAD_BYTES
+    ) -> None:
+        super().__init__(connection, subject=subject)
+        self._read_ahead = FairSlots(read_ahead_bytes)
+
+    def _find_room(self, tenant_id: str) -> StreamRoom:
+        return TenantRoom(self._read_ahead, tenant_id)
 
 
 class OwnKeyTable(KeyTable):
@@ -149,7 +195,8 @@ class GatewayService:
             jetstream = JetStream(connection, self._settings.nats.js_domain)
             self._buckets = FollowedBuckets(jetstream, self._settings, self._own_key)
             await self._buckets.load()
-            async with Client(connection, subject=self._settings.decide.subject) as client:
+            subject = self._settings.decide.subject
+            async with GatewayClient(connection, subject=subject) as client:
                 tree = self._build_tree(client, self._buckets)
                 await self._host.run(
                     tree, lambda: on_ready(self.url, self._host.url), lambda: bool(self.url)
@@ -161,28 +208,34 @@ class GatewayService:
         children = (
             self._host.pages(http.host, config.pages_port, self.metrics.registry, self.readiness),
             *buckets.children,
-            Child("gateway", partial(self._serve, self._build_application(client, buckets))),
+            self._build_gateway(client, buckets),
         )
         return Supervisor("gateway", children, intensity=Intensity(30, 60))
 
-    def _build_application(self, client: Client, buckets: FollowedBuckets) -> ASGIApp:
+    def _build_gateway(self, client: Client, buckets: FollowedBuckets) -> Child:
         config, meter = self._settings.gateway, GatewayMeter(self.metrics)
         catalogue = ModelCatalogue(buckets.policies, buckets.registry)
         doorkeeper = Doorkeeper(buckets.keys, meter)
         calls = GatewayCalls(client, catalogue, config, meter)
         pages = GatewayPages(calls, catalogue, doorkeeper, config, meter)
-        return build_application(pages, meter)
+        serve = partial(self._serve, build_application(pages, meter), pages.open_requests)
+        return Child("gateway", serve, shutdown_s=config.drain_ms / 1000 + 2 * LAST_WORD_S)
 
-    async def _serve(self, application: ASGIApp) -> None:
+    async def _serve(self, application: ASGIApp, open_requests: OpenRequests) -> None:
         config = self._settings.gateway
-        tls = None
+        drain_s, tls = config.drain_ms / 1000, None
         if config.tls_cert is not None and config.tls_key is not None:
             tls = TlsFiles(config.tls_cert, config.tls_key)
 
         def on_started(port: int) -> None:
             self.url = f"{'http' if tls is None else 'https'}://{config.host}:{port}"
 
-        limits = ServerLimits(config.connections, spares_answers=True)
+        def on_stopping() -> None:
+            asyncio.get_running_loop().call_later(drain_s, open_requests.end_all)
+
+        limits = ServerLimits(
+            limit_clients(config.connections), spares_answers=True, drain_s=drain_s + LAST_WORD_S
+        )
         await serve_application(
             application,
             config.host,
@@ -191,6 +244,7 @@ class GatewayService:
             protocol=ClientProtocol,
             limits=limits,
             tls=tls,
+            on_stopping=on_stopping,
         )
 
     def readiness(self) -> Mapping[str, ReadinessCheck]:
