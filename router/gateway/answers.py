@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, suppress
+from contextlib import AbstractContextManager, aclosing, suppress
 from typing import Any, Self
 
 import orjson
@@ -23,8 +23,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from router.contracts.decision import INTERNAL
 from router.contracts.provider_chunk import StreamChunk
 from router.core.errors import RouterError
+from router.core.ids import is_opaque
 from router.gateway.calls import (
     AskedRequest,
     OpenedStream,
@@ -44,8 +46,12 @@ from router.gateway.model.apis import (
     wrap_usage,
     write_event,
 )
-from router.gateway.model.refusal import PROVIDER_FAILED, GatewayRefusal
+from router.gateway.model.refusal import PROVIDER_FAILED, STREAM_INTERRUPTED, GatewayRefusal
+from router.gateway.open_requests import STOPPING
+from router.process.observability import events, logs
 from router.sdk.providers import InvocationFailed
+
+log = logs.logger(__name__)
 
 
 def list_headers(
@@ -85,8 +91,15 @@ def require_object(data: bytes) -> Mapping[str, object]:
 def make_head(
     asked: AskedRequest, attempt: ProviderAttempt, metadata: Mapping[str, str]
 ) -> AnswerHead:
-    model = metadata.get("model") or attempt.model or asked.api.model
+    told = metadata.get("model", "")
+    model = told if is_opaque(told) else attempt.model or asked.api.model
     return AnswerHead(asked.request_id, model, int(time.time()))
+
+
+def find_cost(metadata: Mapping[str, str]) -> str | None:
+    """What was billed, as a header and a comment can hold it."""
+    cost = metadata.get("cost", "")
+    return cost if is_opaque(cost) else None
 
 
 class EventStream:
@@ -95,36 +108,69 @@ class EventStream:
     def __init__(self, asked: AskedRequest, opened: OpenedStream) -> None:
         self._asked = asked
         self._opened = opened
+        self._reading: asyncio.Task[Any] | None = None  # that waits for the next chunk
+        self._end: GatewayRefusal | None = None  # why it must end now
         self._head = make_head(asked, opened.attempt, opened.first.metadata)
         self._is_first = True
         self.refusal: GatewayRefusal | None = None  # why it broke
         self.is_over = False  # what is not written yet waits for nothing
         self.cost: str | None = None  # known at its end
 
+    def interrupt(self) -> None:
+        """The gateway stops: what comes next is the last event, an error."""
+        self._end = GatewayRefusal(STREAM_INTERRUPTED, STOPPING)
+        if self._reading is not None:
+            self._reading.cancel()
+
     async def write(self) -> AsyncGenerator[bytes, None]:
         """The events. A client that leaves closes it, and so the stream at its source."""
         async with aclosing(self._opened.chunks) as chunks:
             try:
-                for data in self._write_chunk(self._opened.first):
-                    yield data
-                if not self._opened.first.done:
-                    async for chunk in chunks:
-                        for data in self._write_chunk(chunk):
-                            yield data
+                chunk: StreamChunk | None = self._opened.first
+                while chunk is not None:
+                    for data in self._write_chunk(chunk):
+                        yield data
+                    chunk = None if chunk.done else await self._read_next(chunks)
             except GatewayRefusal as exc:
                 self.refusal = exc
             except RouterError as exc:
                 self.refusal = refuse_call(exc)
-                self.cost = exc.metadata.get("cost") if isinstance(exc, InvocationFailed) else None
+                told = exc.metadata if isinstance(exc, InvocationFailed) else {}
+                self.cost = find_cost(told)
+            except Exception as exc:
+                # a stream that began ends with a word, whatever happens
+                log.exception(
+                    events.GATEWAY_FAILED, api=self._asked.api.api, error=type(exc).__name__
+                )
+                self.refusal = GatewayRefusal(INTERNAL, "The gateway failed")
             self.is_over = True
             if self.refusal is not None:
                 yield write_event(self.refusal.body)
+
+    async def _read_next(self, chunks: AsyncGenerator[StreamChunk, None]) -> StreamChunk | None:
+        """Raises why it must end, and what the stream raises."""
+        self._require_time()
+        self._reading = reading = asyncio.current_task()
+        try:
+            return await anext(chunks, None)
+        except asyncio.CancelledError:
+            if self._end is None or reading is None:
+                raise
+            reading.uncancel()
+            raise self._end from None
+        finally:
+            self._reading = None
+
+    def _require_time(self) -> None:
+        """Raises why it must end."""
+        if self._end is not None:
+            raise self._end
 
     def _write_chunk(self, chunk: StreamChunk) -> list[bytes]:
         data = chunk.data if isinstance(chunk.data, bytes) else chunk.data.encode()
         written = [self._write_piece(data)] if data else []
         if chunk.done:
-            self.is_over, self.cost = True, chunk.metadata.get("cost")
+            self.is_over, self.cost = True, find_cost(chunk.metadata)
         return [*written, *self._write_end(chunk.metadata)] if chunk.done else written
 
     def _write_piece(self, data: bytes) -> bytes:
@@ -142,11 +188,10 @@ class EventStream:
         api, end = self._asked.api.api, []
         if self._opened.attempt.is_plain:
             end.append(write_event(wrap_end(api, self._head)))
-        usage = count_usage(metadata)
+        usage, cost = count_usage(metadata), find_cost(metadata)
         if self._asked.api.wants_usage and usage is not None and api != RESPONSES:
-            told = {**usage, "router_cost": metadata.get("cost")}
-            end.append(write_event(wrap_usage(api, self._head, told)))
-        if (cost := metadata.get("cost")) is not None:
+            end.append(write_event(wrap_usage(api, self._head, {**usage, "router_cost": cost})))
+        if cost is not None:
             end.append(b": x-router-cost " + cost.encode() + b"\n\n")
         return end if api == RESPONSES else [*end, DONE]
 
@@ -158,24 +203,27 @@ class EventStream:
 
 class HeldStream(StreamingResponse):
     """A stream whose source is closed, and whose place is given back, however it ends. In each
-    silence of `keep_alive_s` a comment is sent.
+    silence of `keep_alive_s` a comment is sent. `held`: entered while it is under way.
     """
 
     def __init__(
         self,
         events: AsyncGenerator[bytes, None],
+        held: AbstractContextManager[None],
         on_end: Callable[[], None],
         keep_alive_s: float,
         **options: Any,
     ) -> None:
         super().__init__(events, **options)
         self._events = events
+        self._held = held
         self._on_end = on_end
         self._keep_alive_s = keep_alive_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with suppress(ClientDisconnect), SilenceComments(send, self._keep_alive_s) as sender:
+            silence = SilenceComments(send, self._keep_alive_s)
+            with suppress(ClientDisconnect), self._held, silence as sender:
                 await super().__call__(scope, receive, sender.send)
         finally:
             try:

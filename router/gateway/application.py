@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from time import monotonic
-from typing import TypeVar
 
 import msgspec
 import orjson
@@ -29,7 +29,13 @@ from router.contracts.decision import INTERNAL, INVALID_REQUEST, OVERLOADED
 from router.contracts.headers import TRACEPARENT, is_traceparent
 from router.core.fair_slots import FairSlots
 from router.gateway import asked_once
-from router.gateway.answers import EventStream, HeldStream, list_headers, write_whole
+from router.gateway.answers import (
+    EventStream,
+    HeldStream,
+    find_cost,
+    list_headers,
+    write_whole,
+)
 from router.gateway.asked_once import EVENT_STREAM, AskedOnce
 from router.gateway.calls import AskedRequest, GatewayCalls
 from router.gateway.doorkeeper import Doorkeeper, choose_usual_policy, require_policy
@@ -41,6 +47,7 @@ from router.gateway.model.apis import Fields, read_fields
 from router.gateway.model.catalogue import ModelCatalogue
 from router.gateway.model.kept_answer import JSON, KeptAnswer, find_identity, find_request_id
 from router.gateway.model.refusal import GatewayRefusal
+from router.gateway.open_requests import OpenRequests
 from router.gateway.settings import GatewayConfig
 from router.process.observability import events, logs
 
@@ -50,7 +57,6 @@ log = logs.logger(__name__)
 STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 CLIENT_LEFT = 499  # no client hears it; the metric has it
 OVERLOADED_MS = 1_000
-T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -67,6 +73,7 @@ class GatewayPages:
         *,
         once: AskedOnce,
     ) -> None:
+        self.open_requests = OpenRequests()
         self._calls = calls
         self._once = once
         self._catalogue = catalogue
@@ -80,9 +87,7 @@ class GatewayPages:
     async def ask(self, api: str, request: Request) -> Response:
         """One request of an API: whole, or as a stream."""
         begun, key = monotonic(), self.admit(request)
-        if not self._slots.acquire(key.tenant_id):
-            text = "This tenant has too many requests in flight"
-            raise GatewayRefusal(OVERLOADED, text, retry_after_ms=OVERLOADED_MS)
+        self._take_slot(key.tenant_id)
         is_handed_on = False
         try:
             body = await self.read_body(request)
@@ -96,12 +101,12 @@ class GatewayPages:
                 response: Response = await self._stream(asked, request, begun, once)
                 is_handed_on = True
             elif once is None:
-                response = await run_for_client(request, self._answer(asked))
+                response = await self.open_requests.run_for_client(request, self._answer(asked))
             else:
                 is_handed_on = True
                 on_end = partial(self._slots.release, key.tenant_id)
                 answering = self._once.answer(asked, once, self._answer(asked), on_end)
-                response = await run_for_client(request, answering)
+                response = await self.open_requests.run_for_client(request, answering)
             return response
         finally:
             if not is_handed_on:
@@ -113,6 +118,21 @@ class GatewayPages:
         )
         request.state.tenant_id = key.tenant_id
         return key
+
+    def _take_slot(self, tenant_id: str) -> None:
+        """Before a body is read: what waits in memory is bounded by it."""
+        if not self._slots.acquire(tenant_id):
+            text = "This tenant has too many requests in flight"
+            raise GatewayRefusal(OVERLOADED, text, retry_after_ms=OVERLOADED_MS)
+
+    @contextmanager
+    def hold_slot(self, key: ApiKey) -> Iterator[None]:
+        """A place of the key's tenant for the block. Raises GatewayRefusal where it has none."""
+        self._take_slot(key.tenant_id)
+        try:
+            yield
+        finally:
+            self._slots.release(key.tenant_id)
 
     async def read_body(self, request: Request) -> bytes:
         """Raises GatewayRefusal for a body that is too large or too slow."""
@@ -152,19 +172,21 @@ class GatewayPages:
         config = self._config
         within_ms = config.stream_timeout_ms if asked.api.is_stream else config.timeout_ms
         beginning = self._once.begin(identity, asked, body, within_ms / 1000)
-        return await run_for_client(request, beginning)
+        return await self.open_requests.run_for_client(request, beginning)
 
     async def _answer(self, asked: AskedRequest) -> Response:
         answer = await self._calls.answer(asked)
         body = write_whole(asked, answer)
-        cost = answer.metadata.get("cost")
+        cost = find_cost(answer.metadata)
         return Response(body, headers=list_headers(asked, answer.attempt, cost), media_type=JSON)
 
     async def _stream(
         self, asked: AskedRequest, request: Request, begun: float, once: RunningRequest | None
     ) -> Response:
         with asked_once.ending_failures(asked, once):
-            opened = await run_for_client(request, self._calls.open_stream(asked))
+            opened = await self.open_requests.run_for_client(
+                request, self._calls.open_stream(asked)
+            )
         self._meter.on_first_byte(asked.api.api, monotonic() - begun)
         self._meter.on_stream(1)
         stream = EventStream(asked, opened)
@@ -173,6 +195,7 @@ class GatewayPages:
             stream.write()
             if once is None
             else asked_once.keep_events(stream, asked, once, headers),
+            self.open_requests.hold(stream.interrupt),
             on_end=partial(self._on_stream_end, asked, once),
             keep_alive_s=self._config.keep_alive_ms / 1000,
             headers=headers,
@@ -204,13 +227,19 @@ class GatewayPages:
     async def decide(self, request: Request) -> Response:
         """A decide request in any JSON form that the stream takes; its tenant is the key's."""
         key = self.admit(request)
+        with self.hold_slot(key):
+            return await self._decide(key, request)
+
+    async def _decide(self, key: ApiKey, request: Request) -> Response:
         fields = read_fields(await self.read_body(request))
         policy_id = read_text(fields, "policy_id") or choose_usual_policy(key, apis.DEFAULT_POLICY)
         require_policy(key, policy_id)
         require_tenant(fields, key.tenant_id)
         body = msgspec.json.encode({**fields, "policy_id": policy_id})
         headers = {"tenant_id": key.tenant_id, "version": "1", "trace_id": uuid.uuid4().hex}
-        answer = await run_for_client(request, self._calls.decide_raw(body, headers))
+        answer = await self.open_requests.run_for_client(
+            request, self._calls.decide_raw(body, headers)
+        )
         status = 200 if answer.error is None else refusal.refuse_decision(answer.error).status
         return Response(answer.raw, status_code=status, media_type=JSON)
 
@@ -238,21 +267,6 @@ def _describe_model(name: str) -> dict[str, object]:
 
 
 # -- Responses.
-
-
-async def run_for_client(request: Request, work: Awaitable[T]) -> T:
-    """The result. Raises ClientDisconnect, after the work was cancelled, when the client leaves."""
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        return working.result()
-    finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.wait({working, leaving})
 
 
 def make_error(refused: GatewayRefusal) -> Response:

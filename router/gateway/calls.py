@@ -30,7 +30,7 @@ from router.contracts.malformed import Malformed
 from router.contracts.provider_chunk import StreamChunk
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
-from router.core.errors import BrokerUnavailable, NoRouter, RouterError, Unanswered
+from router.core.errors import BrokerUnavailable, NoRouter, RouterError, StreamOverrun, Unanswered
 from router.delivery.wire.calls.request_reply import TooLarge
 from router.gateway.meter import GatewayMeter
 from router.gateway.model.apis import (
@@ -44,6 +44,7 @@ from router.gateway.model.catalogue import ModelCatalogue
 from router.gateway.model.refusal import (
     NO_ROUTER,
     PROVIDER_FAILED,
+    STREAM_INTERRUPTED,
     TOO_LARGE,
     FailedAttempt,
     GatewayRefusal,
@@ -360,6 +361,8 @@ def refuse_call(exc: Exception) -> GatewayRefusal:
             return GatewayRefusal(TOO_LARGE, "The request is larger than the broker takes")
         case NoRouter() | Unanswered():
             return GatewayRefusal(NO_ROUTER, "No router answers", retry_after_ms=1_000)
+        case StreamOverrun():
+            return GatewayRefusal(STREAM_INTERRUPTED, "The stream was read too slowly")
         case BrokerUnavailable():
             return GatewayRefusal(NO_ROUTER, "The broker is unavailable", retry_after_ms=1_000)
         case InvocationFailed():

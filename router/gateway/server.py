@@ -19,9 +19,11 @@ from starlette.types import ASGIApp
 
 from router.config import Settings
 from router.config.connect import connect_by
+from router.core.fair_slots import FairSlots
 from router.delivery.consume.shares import TenantShares
 from router.delivery.kv.followed_bucket import FollowedBucket
 from router.delivery.wire.api import JetStream
+from router.delivery.wire.calls.stream import StreamRoom
 from router.delivery.wire.connection import Connection
 from router.extensions.model.registry import ExtensionRegistry
 from router.extensions.store import FollowedExtensions
@@ -34,6 +36,7 @@ from router.gateway.keys.model.api_key import ApiKey, KeyTable
 from router.gateway.keys.store import FollowedKeys
 from router.gateway.meter import GatewayMeter
 from router.gateway.model.catalogue import ModelCatalogue
+from router.gateway.open_requests import OpenRequests
 from router.gateway.services import RouterServices, ServicePages
 from router.policies.followed import FollowedPolicies
 from router.policies.model.policy import PolicyTable
@@ -45,6 +48,7 @@ from router.process.observability.http import (
     GuardedProtocol,
     ServerLimits,
     TlsFiles,
+    limit_clients,
     serve_application,
 )
 from router.process.supervision import Child, Intensity, Supervisor
@@ -53,6 +57,7 @@ from router.shell.host import HeldConnection, ProcessHost
 
 HEADERS_TIMEOUT_S = 20.0  # for a request's headers, and between two requests of a connection
 MAX_HELD_BYTES = 64 * 1024  # by one connection, within a turn of the loop
+LAST_WORD_S = 1.0  # at the end, for the error of what was not answered in time
 STALL_S = 30.0  # in which a reader must take something of what waits for it
 
 
@@ -160,6 +165,46 @@ class ClientProtocol(GuardedProtocol):
             super()._set_deadline(HEADERS_TIMEOUT_S if seconds == REQUEST_TIMEOUT_S else seconds)
 
 
+# -- Memory for what providers sent and clients have not read yet, shared by all streams.
+#
+# a stream    64 KiB of its own, and of the memory that is shared as much as its tenant may have
+# a tenant    at most as much as is free (`core.fair_slots`)
+# above it    the stream breaks off: its reader is too slow
+#
+# Over NATS no reader holds a sender back. So what a slow one leaves unread waits here, and without
+# a bound for all a tenant with many slow readers would fill the gateway.
+
+
+READ_AHEAD_BYTES = 64 * 1024 * 1024
+
+
+class TenantRoom:
+    """One tenant's part."""
+
+    def __init__(self, shared: FairSlots, tenant_id: str) -> None:
+        self._shared = shared
+        self._tenant_id = tenant_id
+
+    def take(self, size: int) -> bool:
+        return self._shared.acquire(self._tenant_id, size)
+
+    def give_back(self, size: int) -> None:
+        self._shared.release(self._tenant_id, size)
+
+
+class GatewayClient(Client):
+    """A client whose streams have readers that the gateway does not trust."""
+
+    def __init__(
+        self, connection: Connection, *, subject: str, read_ahead_bytes: int = READ_AHEAD_BYTES
+    ) -> None:
+        super().__init__(connection, subject=subject)
+        self._read_ahead = FairSlots(read_ahead_bytes)
+
+    def _find_room(self, tenant_id: str) -> StreamRoom:
+        return TenantRoom(self._read_ahead, tenant_id)
+
+
 class OwnKeyTable(KeyTable):
     """The keys of the bucket, and one that is in no bucket: it lives as long as this process."""
 
@@ -235,7 +280,8 @@ class GatewayService:
                 jetstream = JetStream(connection, self._settings.nats.js_domain)
                 self._buckets = GatewayBuckets(jetstream, self._settings, self._own_key)
                 await self._buckets.load()
-                async with Client(connection, subject=self._settings.decide.subject) as client:
+                subject = self._settings.decide.subject
+                async with GatewayClient(connection, subject=subject) as client:
                     tree = self._build_tree(connection, client, self._buckets)
                     await self._host.run(
                         tree, lambda: on_ready(self.url, self._host.url), lambda: bool(self.url)
@@ -249,16 +295,13 @@ class GatewayService:
         children = (
             self._host.pages(http.host, config.pages_port, self.metrics.registry, self.readiness),
             *buckets.children,
-            Child(
-                "gateway",
-                partial(self._serve, self._build_application(connection, client, buckets)),
-            ),
+            self._build_gateway(connection, client, buckets),
         )
         return Supervisor("gateway", children, intensity=Intensity(30, 60))
 
-    def _build_application(
+    def _build_gateway(
         self, connection: Connection, client: Client, buckets: GatewayBuckets
-    ) -> ASGIApp:
+    ) -> Child:
         config, meter = self._settings.gateway, GatewayMeter(self.metrics)
         catalogue = ModelCatalogue(buckets.policies, buckets.registry)
         doorkeeper = Doorkeeper(buckets.keys, meter)
@@ -267,18 +310,25 @@ class GatewayService:
             calls, catalogue, doorkeeper, config, meter, once=AskedOnce(buckets.answers)
         )
         services = ServicePages(RouterServices(connection, self._settings), pages)
-        return build_application(pages, meter, services.list_routes())
+        application = build_application(pages, meter, services.list_routes())
+        serve = partial(self._serve, application, pages.open_requests)
+        return Child("gateway", serve, shutdown_s=config.drain_ms / 1000 + 2 * LAST_WORD_S)
 
-    async def _serve(self, application: ASGIApp) -> None:
+    async def _serve(self, application: ASGIApp, open_requests: OpenRequests) -> None:
         config = self._settings.gateway
-        tls = None
+        drain_s, tls = config.drain_ms / 1000, None
         if config.tls_cert is not None and config.tls_key is not None:
             tls = TlsFiles(config.tls_cert, config.tls_key)
 
         def on_started(port: int) -> None:
             self.url = f"{'http' if tls is None else 'https'}://{config.host}:{port}"
 
-        limits = ServerLimits(config.connections, spares_answers=True)
+        def on_stopping() -> None:
+            asyncio.get_running_loop().call_later(drain_s, open_requests.end_all)
+
+        limits = ServerLimits(
+            limit_clients(config.connections), spares_answers=True, drain_s=drain_s + LAST_WORD_S
+        )
         await serve_application(
             application,
             config.host,
@@ -287,6 +337,7 @@ class GatewayService:
             protocol=ClientProtocol,
             limits=limits,
             tls=tls,
+            on_stopping=on_stopping,
         )
 
     def readiness(self) -> Mapping[str, ReadinessCheck]:

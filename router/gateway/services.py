@@ -130,13 +130,14 @@ class ServicePages:
 
     async def take_message(self, request: Request) -> Response:
         key = self._pages.admit(request)
-        fields = read_fields(await self._pages.read_body(request))
-        policy_id = read_text(fields, "policy_id") or choose_usual_policy(key, DEFAULT_POLICY)
-        require_policy(key, policy_id)
-        require_tenant(fields, key.tenant_id)
-        named = {**fields, "policy_id": msgspec.Raw(msgspec.json.encode(policy_id))}
-        status, ack = await self._services.send_message(key, named)
-        return _answer(ack, status)
+        with self._pages.hold_slot(key):
+            fields = read_fields(await self._pages.read_body(request))
+            policy_id = read_text(fields, "policy_id") or choose_usual_policy(key, DEFAULT_POLICY)
+            require_policy(key, policy_id)
+            require_tenant(fields, key.tenant_id)
+            named = {**fields, "policy_id": msgspec.Raw(msgspec.json.encode(policy_id))}
+            status, ack = await self._services.send_message(key, named)
+            return _answer(ack, status)
 
     async def show_health(self, request: Request) -> Response:
         return _answer(await self._services.read_health(self._pages.admit(request)))
@@ -146,8 +147,9 @@ class ServicePages:
 
     async def try_policy(self, request: Request) -> Response:
         key, policy_id = self._admit_policy(request)
-        fields = read_fields(await self._pages.read_body(request))
-        return _answer(await self._services.try_policy(key, policy_id, fields))
+        with self._pages.hold_slot(key):
+            fields = read_fields(await self._pages.read_body(request))
+            return _answer(await self._services.try_policy(key, policy_id, fields))
 
     async def show_complexity(self, request: Request) -> Response:
         return _answer(await self._services.read_complexity(*self._admit_policy(request)))

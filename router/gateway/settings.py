@@ -54,6 +54,10 @@ class GatewayConfig(Group):
             "are not kept; 1 = no such bound"
         ),
     )
+    drain_ms: Millis = Field(
+        default=5_000,
+        description="requests in flight may take so long when the gateway stops, milliseconds",
+    )
     attempts: Annotated[int, Field(ge=1, le=10)] = Field(
         default=3, description="providers that one request may be sent to, one after the other"
     )

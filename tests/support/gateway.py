@@ -1,8 +1,9 @@
 """A gateway in this process, keys in its bucket, and an HTTP client that has one."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -18,6 +19,7 @@ from router.gateway.server import GatewayService
 from tests.support.beside import beside
 from tests.support.delivery import connected
 from tests.support.patient_client import PATIENCE_S
+from tests.support.service import RouterProcess
 from tests.support.waiting import slack, until
 
 Json = dict[str, Any]
@@ -108,3 +110,19 @@ def read_events(text: str) -> list[str]:
         for block in blocks
     ]
     return ["\n".join(parts) for parts in lines if parts]
+
+
+class GatewayProcess(RouterProcess):
+    """`router gateway` as a process of its own."""
+
+    command = ("router", "gateway")
+    announces = "gateway.ready"
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        super().__init__({**settings, "gateway.port": 0, "gateway.pages_port": 0}, policies=None)
+
+    def read_memory(self) -> int:
+        """Bytes that are resident."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        (line,) = [line for line in lines if line.startswith("VmRSS:")]
+        return int(line.split()[1]) * 1024

@@ -47,6 +47,7 @@ POLICY_PREFIX = "router/"
 AUTO = "auto"
 DEFAULT_POLICY = "default"
 
+_MAX_DIGITS = len(str(MAX_TOKENS))
 _MOST_TOKENS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 Fields = dict[str, Raw]
@@ -237,7 +238,9 @@ def count_usage(metadata: Mapping[str, str]) -> dict[str, object] | None:
 
 
 def _read_whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+    """A provider may have written it: what is longer than a number of tokens is none."""
+    is_count = text is not None and text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+    return int(text) if text is not None and is_count else None
 
 
 def wrap_text(api: str, head: AnswerHead, text: str, usage: Mapping[str, object] | None) -> bytes:
@@ -294,8 +297,8 @@ KEEP_ALIVE = b": keep-alive\n\n"
 
 def write_event(data: bytes, name: str | None = None) -> bytes:
     """One event. A line feed inside `data` begins another `data:` line, so that nothing of it can
-    end the event.
+    end the event. A name that is no single word is left out.
     """
     lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    head = b"" if name is None else b"event: " + name.encode() + b"\n"
+    head = b"" if name is None or not is_opaque(name) else b"event: " + name.encode() + b"\n"
     return head + b"".join(b"data: " + line + b"\n" for line in lines) + b"\n"

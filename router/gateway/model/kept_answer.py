@@ -21,7 +21,7 @@ from msgspec import Struct
 from router.contracts.decision import INVALID_REQUEST
 from router.core import ids
 from router.core.errors import Poison
-from router.core.ids import is_opaque
+from router.core.ids import MAX_NAME, is_opaque
 from router.gateway.model.refusal import ANSWER_NOT_KEPT, STREAM_INTERRUPTED, GatewayRefusal
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -38,11 +38,15 @@ ROOM = 2_048
 # -- Which requests are the same.
 
 
+MAX_REQUEST_ID = MAX_NAME - len("~10")
+
+
 def find_request_id(headers: Mapping[str, str]) -> str | None:
     """The name that a client gave its request, where it may be one."""
     given = headers.get(REQUEST_ID, "")
-    # `~` begins the number of a further attempt
-    return given if is_opaque(given) and "~" not in given else None
+    # `~` begins the number of a further attempt, for which there must be room
+    is_legal = is_opaque(given) and "~" not in given and len(given) <= MAX_REQUEST_ID
+    return given if is_legal else None
 
 
 def find_identity(headers: Mapping[str, str]) -> str | None:

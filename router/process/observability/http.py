@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import h11
 import msgspec
 import uvicorn
 from msgspec import Struct
@@ -76,6 +77,7 @@ REQUEST_TIMEOUT_S = 5.0
 RESPONSE_TIMEOUT_S = 30.0  # to read a response
 MAX_CONNECTIONS = 100  # a scrape and two probes need three
 FILES_PER_CONNECTION = 8  # at most this part of the files that the process may open
+OWN_FILES = 64  # of a process whose business are its clients
 
 _log = logging.getLogger("router.http")
 # a client can cause "Invalid HTTP request received." as often as it likes
@@ -155,6 +157,13 @@ class GuardedProtocol(H11Protocol):
         if self.is_answering and not was_answering:
             self._set_deadline(RESPONSE_TIMEOUT_S)
 
+    def send_400_response(self, msg: str) -> None:
+        """Where a response was sent already, or is on its way, there is no place for another."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.abort()
+
     def on_response_complete(self) -> None:
         if not self.transport.is_closing():
             self._set_deadline(REQUEST_TIMEOUT_S)
@@ -188,6 +197,15 @@ def connection_limit() -> int:
     )
 
 
+def limit_clients(most: int) -> int:
+    """As `connection_limit`, where clients are what the process is for."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return most
+    # those of one turn of the loop are accepted before one is closed for them
+    return max(4, min(most, files - OWN_FILES - ACCEPT_BACKLOG))
+
+
 # -- The port for operators: /metrics, /healthz, /readyz, and the contract.
 
 
@@ -219,10 +237,13 @@ class MetricSource(Protocol):
 
 
 class ServerLimits(Struct, frozen=True):
-    """Of one port. `connections` None: a few, for scrapes and probes."""
+    """Of one port. `connections` None: a few, for scrapes and probes. `drain_s`: answers may take
+    so long at the end.
+    """
 
     connections: int | None = None
     spares_answers: bool = False
+    drain_s: float = 2.0
 
 
 class TlsFiles(Struct, frozen=True):
@@ -268,9 +289,11 @@ async def serve_application(
     protocol: type[GuardedProtocol] = GuardedProtocol,
     limits: ServerLimits = USUAL_LIMITS,
     tls: TlsFiles | None = None,
+    on_stopping: Callable[[], object] = lambda: None,
 ) -> None:
-    """Serve an application until cancelled, within the limits of `protocol`. Raises Misconfigured
-    if the address cannot be bound, or a file of `tls` cannot be read.
+    """Serve an application until cancelled, within the limits of `protocol`; then `on_stopping` is
+    called, and answers are waited for. Raises Misconfigured if the address cannot be bound, or a
+    file of `tls` cannot be read.
     """
     opened = OpenConnections(limits.connections, spares_answers=limits.spares_answers)
     config = uvicorn.Config(
@@ -285,7 +308,7 @@ async def serve_application(
         server_header=False,
         # else any client chooses the address that its guesses of a password are counted by
         proxy_headers=False,
-        timeout_graceful_shutdown=2,
+        timeout_graceful_shutdown=limits.drain_s,  # type: ignore[arg-type]  # it may be any number
         backlog=ACCEPT_BACKLOG,
     )
     try:
@@ -302,6 +325,7 @@ async def serve_application(
                 on_started(listener.getsockname()[1])
             await _tick(server)
         finally:
+            on_stopping()
             await server.shutdown([listener])
 
 

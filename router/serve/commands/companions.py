@@ -20,7 +20,8 @@ from router.process.supervision import Child, Restart
 from router.shell.exit_codes import complain
 
 CONSOLE_PACKAGES = ("jinja2", "sse_starlette", "argon2", "itsdangerous")
-STOP_S, SHUTDOWN_S = 5.0, 10.0
+# a gateway lets its clients finish
+STOP_S, SHUTDOWN_S = 8.0, 10.0
 TENANT = "acme"  # of the key that a gateway beside an embedded server makes
 
 # Gets the server's URL and the router's HTTP address.
