@@ -48,7 +48,7 @@ FORBIDDEN = (401, 403)
 Headers = Mapping[str, str]
 
 
-class WholeAnswer(Struct, frozen=True):
+class UpstreamAnswer(Struct, frozen=True):
     fields: dict[str, Any]
     request_id: str | None
 
@@ -103,11 +103,11 @@ class Upstream:
     def has_key_in(self, text: str) -> bool:
         return self._key is not None and self._key.get() in text
 
-    async def ask(self, path: str, body: Mapping[str, object] | None = None) -> WholeAnswer:
+    async def ask(self, path: str, body: Mapping[str, object] | None = None) -> UpstreamAnswer:
         """The JSON object that answers it; without a body it is a GET. Raises as the table says."""
         async with self._call(path, body, "application/json") as answer:
             data = await _read_all(answer.chunks, MAX_BYTES)
-        return WholeAnswer(read_object(data), answer.request_id)
+        return UpstreamAnswer(read_object(data), answer.request_id)
 
     @asynccontextmanager
     async def stream(self, path: str, body: Mapping[str, object]) -> AsyncIterator[OpenAnswer]:

@@ -117,7 +117,9 @@ async def test_an_answer_that_is_not_taken_has_an_end(monkeypatch: pytest.Monkey
     monkeypatch.setattr(http, "REQUEST_TIMEOUT_S", 0.5)
     monkeypatch.setattr(http, "RESPONSE_TIMEOUT_S", 1.0)
     made: list[OpenConnections] = []
-    monkeypatch.setattr(http, "OpenConnections", lambda: made.append(OpenConnections()) or made[-1])
+    monkeypatch.setattr(
+        http, "OpenConnections", lambda *_, **__: made.append(OpenConnections()) or made[-1]
+    )
     async with serve_http(Much()) as port:  # type: ignore[arg-type]
         # its reader takes 128 KB and no more
         _, writer = await asyncio.open_connection("127.0.0.1", port)

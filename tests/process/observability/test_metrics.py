@@ -111,6 +111,14 @@ MAILBOX = {
 }
 
 # MeshForge: the reference's two, and what an operator of an agent must see.
+GATEWAY = {
+    "router_gateway_requests_total": ("api", "status", "tenant"),
+    "router_gateway_request_seconds": (),
+    "router_gateway_first_byte_seconds": (),
+    "router_gateway_streams": (),
+    "router_gateway_failovers_total": ("provider", "code"),
+    "router_gateway_keys_refused_total": ("cause",),
+}
 AGENTS = {
     f"router_agent_{name}_total": ("agent",)
     for name in ("applied", "duplicates", "dead", "given_up", "rescued")
@@ -131,6 +139,7 @@ def test_every_metric_of_the_reference_is_declared_with_its_labels() -> None:
         **BESIDE,
         **MAILBOX,
         **AGENTS,
+        **GATEWAY,
     }
 
 
