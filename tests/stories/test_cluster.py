@@ -170,7 +170,9 @@ async def test_copies_that_find_no_room_are_refused_with_figures_and_what_a_lost
         f"ROUTER_STREAMS__{name}__MAX_BYTES": 0
         for name in ("ACKS", "ASSIGNMENTS", "USAGE", "HELD", "VIOLATIONS", "AUDIT", "DLQ")
     }
-    sizes |= {"ROUTER_BUCKETS__RATE_LIMITS__MAX_BYTES": 0}
+    sizes |= {
+        f"ROUTER_BUCKETS__{name}__MAX_BYTES": 0 for name in ("RATE_LIMITS", "GATEWAY_ANSWERS")
+    }
     with started_cluster(store_limit=10 * MIB) as cluster:
         await wait_for_cluster(cluster)
         monitors = ",".join(server.monitor_url for server in cluster.servers)

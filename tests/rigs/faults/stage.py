@@ -224,6 +224,7 @@ def _given(url: str, cast: Cast) -> dict[str, object]:
         "dlq.tenant_share": 1.0,
         "log.level": "warning",
         "buckets.rate_limits.max_bytes": -1,
+        "buckets.gateway_answers.max_bytes": -1,
         **{f"streams.{name}.max_bytes": -1 for name in streams},
     }
 
