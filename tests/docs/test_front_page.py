@@ -54,7 +54,6 @@ async def test_what_it_tells_http_clients_to_type_is_answered(tmp_path: Path) ->
         await until(lambda: ask(ready, "router/echo"))
         told = {"OPENAI_BASE_URL": ready["url"], "OPENAI_API_KEY": ready["key"]}
         out = await asyncio.to_thread(run_shell, commands, told)
-    assert '"router/echo"' in out
     assert "data: [DONE]\n\n" in out
     assert out.endswith("Hello\n")
 
