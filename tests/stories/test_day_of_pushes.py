@@ -58,14 +58,15 @@ async def test_a_day_of_a_hundred_pushes_a_second_fills_no_stream(
     assert a_push[rates] * COUNT < 1_024, (
         "a key for each limit that is in use, and the known tenants, whatever is pushed"
     )
+    answers = f"KV_{settings.buckets.gateway_answers.name}"
+    assert a_push[answers] == 0, "only the gateway keeps answers there, and no push is its request"
     fills = {
         stream.name
         for stream in declare_topology(settings).streams
         if stream.discard == "new" and stream.max_bytes > 0
     }
-    assert fills == {streams.assignments.name, streams.usage.name, streams.dlq.name, rates}, (
-        "each of those that can fill is looked at here"
-    )
+    looked_at = {streams.assignments.name, streams.usage.name, streams.dlq.name, rates, answers}
+    assert fills == looked_at, "each of those that can fill is looked at here"
     for reads in (streams.decide, streams.results):
         assert a_push[reads.name] * A_SECOND * 3600 < reads.max_bytes, (
             "an hour of what is not read yet"
