@@ -1,5 +1,5 @@
-"""Who asks over HTTP: with so many requests in flight, or each at its time, however late the answers
-are (an open loop, as `pacer`).
+"""Who asks over HTTP: with so many requests in flight, or each at its time, however late the
+answers are (an open loop, as `pacer`).
 
     whole      from the request to the last byte of its answer
     stream     the same, and to the first byte of the answer's body

@@ -281,7 +281,10 @@ def make_error(refused: GatewayRefusal) -> Response:
 def build_application(
     pages: GatewayPages, meter: GatewayMeter, services: Iterable[tuple[str, str, Endpoint]] = ()
 ) -> Starlette:
-    """Every address, with errors in OpenAI's shape. `services`: method, path and endpoint of more."""
+    """Every address, with errors in OpenAI's shape.
+
+    `services`: method, path and endpoint of more.
+    """
 
     def serve(api: str, endpoint: Endpoint) -> Endpoint:
         return partial(_respond, api, endpoint, meter)

@@ -169,7 +169,7 @@ class GatewayCalls:
                 raise GatewayRefusal(PROVIDER_FAILED, "The stream ended without a word") from None
             except RouterError as exc:
                 raise refuse_call(exc) from exc
-            except BaseException:
+            except BaseException:  # a client that left, too: the provider's call ends with it
                 await chunks.aclose()
                 raise
 
@@ -210,7 +210,6 @@ class GatewayCalls:
         ):
             raise failed.refusal
         progress.last = failed
-        self._meter.on_failover(attempt.decision.provider_id, failed.refusal.code)
 
     # -- The decision ---------------------------------------------------------------------------
 
@@ -222,6 +221,8 @@ class GatewayCalls:
         answer = await self._decide(asked, request_id, progress)
         if answer.decision is None:
             raise _refuse_answer(answer, progress.last)
+        if progress.last is not None:
+            self._meter.on_failover(progress.failed[-1], progress.last.refusal.code)
         return self._make_attempt(asked, request_id, answer, answer.decision, progress.number)
 
     async def _decide(self, asked: AskedRequest, request_id: str, progress: _Progress) -> Answer:

@@ -1,4 +1,5 @@
-"""The router's own services, for HTTP clients: what one asks is its key's tenant's, whatever it says.
+"""The router's own services, for HTTP clients: what one asks is its key's tenant's, whatever it
+says.
 
     GET  /api/v1/routes/decide/{id}             the decision of an earlier request
     POST /api/v1/messages                       a message into the system, and its acknowledgement

@@ -19,8 +19,8 @@ class UpstreamTimes(Struct, frozen=True, kw_only=True):
 
 
 class ProviderOptions(Struct, frozen=True, kw_only=True):
-    """`kind`: one of KINDS. `base_url`: None is the vendor's own. `asks_usage`: of streams; a server
-    that is strict may refuse to be asked.
+    """`kind`: one of KINDS. `base_url`: None is the vendor's own. `asks_usage`: of streams; a
+    server that is strict may refuse to be asked.
     """
 
     name: str

@@ -213,9 +213,9 @@ class Client(ProviderCalls):
         `request_id` makes it the same request when it is asked again, for ten minutes: the same
         decision, no second side effect. `constraints`: whom the decision may choose
         (docs/reference/contracts.md#constraints). `return_message`: tell in `message` what the
-        policy's pre-processors left of it; not with `push`. `timeout`: seconds that each of `attempts` waits; an
-        attempt is the same message again. While the broker is away, it waits for the broker and
-        sends only then. Raises Unanswered, BrokerUnavailable (nothing was sent), ConnectionStuck,
+        policy's pre-processors left of it; not with `push`. `timeout`: seconds that each of
+        `attempts` waits; an attempt is the same message again. While the broker is away, it waits
+        for the broker and sends only then. Raises Unanswered, BrokerUnavailable (nothing was sent), ConnectionStuck,
         PermissionDenied, Malformed (what JSON cannot hold); a router that says no is an Answer.
         """
         beside = {

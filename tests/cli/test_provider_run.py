@@ -1,5 +1,5 @@
-"""`router provider run`, as a process: it says that it is ready, answers through a router, drains at
-SIGTERM, and refuses what it cannot serve.
+"""`router provider run`, as a process: it says that it is ready, answers through a router, drains
+at SIGTERM, and refuses what it cannot serve.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What each kind sends to its API, and what it tells of the answer, against the stand-in's ledger."""
+"""What each kind sends to its API, and tells of the answer, against the stand-in's ledger."""
 
 from typing import Any
 

@@ -231,6 +231,8 @@ async def test_where_all_fail_the_client_hears_how_the_last_one_did(
     assert response.json()["error"]["code"] == "provider_rate_limited"
     assert 1 <= int(response.headers["retry-after"]) <= 7
     assert len(asked) == 2
+    failovers = gateway.service.metrics.gateway_failovers
+    assert sum(failovers.values()) == 1, "no attempt followed the last one"
 
 
 async def test_a_request_that_any_provider_would_refuse_is_sent_once(

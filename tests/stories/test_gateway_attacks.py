@@ -1,4 +1,4 @@
-"""A gateway before hostile clients and hostile providers: what is refused, and what goes on beside."""
+"""A gateway before hostile clients and hostile providers: what is refused, and what goes on."""
 
 import asyncio
 import json

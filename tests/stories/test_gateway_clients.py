@@ -1,4 +1,4 @@
-"""OpenAI's own client, unchanged, asks a gateway; `router provider run` answers behind the router."""
+"""OpenAI's own client, unchanged, asks a gateway; a provider service answers behind the router."""
 
 from collections.abc import AsyncIterator
 

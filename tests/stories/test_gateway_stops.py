@@ -1,4 +1,4 @@
-"""A gateway that stops, or loses its broker, while clients wait: each hears how its request ended."""
+"""A gateway that stops, or loses its broker, while clients wait: each hears how it ended."""
 
 import asyncio
 import json

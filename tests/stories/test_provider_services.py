@@ -1,5 +1,5 @@
-"""An HTTP API behind a provider service, a router before it: what comes back, what is billed against
-the API's own ledger, what a failure means, and that the key stays where it is.
+"""An HTTP API behind a provider service, a router before it: what comes back, what is billed
+against the API's own ledger, what a failure means, and that the key stays where it is.
 """
 
 import json

@@ -108,10 +108,12 @@ class ModelApis:
             message["content"] = "".join(words)
         _count(call, words)
         if body.get("stream"):
-            return _events(call, map(_data, _chat_chunks(call, head, message, words, reason)))
+            return _answer_stream(
+                call, map(_write_data, _chat_chunks(call, head, message, words, reason))
+            )
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
         whole = {**head, "object": "chat.completion", "choices": [choice]}
-        return _whole(call, {**whole, "usage": openai_usage(call)})
+        return _answer_whole(call, {**whole, "usage": openai_usage(call)})
 
     def _completions(self, call: ApiRequest) -> Response:
         head = {"id": "cmpl-1", "object": "text_completion", "created": CREATED}
@@ -121,12 +123,12 @@ class ModelApis:
         piece = {"index": 0, "logprobs": None}
         if not call.body.get("stream"):
             choice = {**piece, "text": "".join(words), "finish_reason": "stop"}
-            return _whole(call, {**head, "choices": [choice], "usage": openai_usage(call)})
+            return _answer_whole(call, {**head, "choices": [choice], "usage": openai_usage(call)})
         events = [
             {**head, "choices": [{**piece, "text": word, "finish_reason": None}]} for word in words
         ]
         events.append({**head, "choices": [{**piece, "text": "", "finish_reason": "stop"}]})
-        return _events(call, map(_data, [*events, *_last_usage(call, head), "[DONE]"]))
+        return _answer_stream(call, map(_write_data, [*events, *_last_usage(call, head), "[DONE]"]))
 
     def _embeddings(self, call: ApiRequest) -> Response:
         texts = call.body["input"]
@@ -137,7 +139,7 @@ class ModelApis:
             for place in range(len(texts))
         ]
         usage = {"prompt_tokens": len(texts), "total_tokens": len(texts)}
-        return _whole(
+        return _answer_whole(
             call, {"object": "list", "model": call.body["model"], "data": data, "usage": usage}
         )
 
@@ -146,7 +148,7 @@ class ModelApis:
         _count(call, words)
         whole = _make_response(call, "".join(words))
         if not call.body.get("stream"):
-            return _whole(call, whole)
+            return _answer_whole(call, whole)
         place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
         begun = {**whole, "status": "in_progress", "output": [], "usage": None}
         events: list[Json] = [{"type": "response.created", "response": begun}]
@@ -156,7 +158,7 @@ class ModelApis:
         ]
         events.append({"type": "response.completed", "response": whole})
         numbered = ({**event, "sequence_number": n} for n, event in enumerate(events))
-        return _events(call, (_named(event) for event in numbered))
+        return _answer_stream(call, (_write_event(event) for event in numbered))
 
     # -- Anthropic's.
 
@@ -180,8 +182,8 @@ class ModelApis:
             "usage": anthropic_usage(call),
         }
         if not call.body.get("stream"):
-            return _whole(call, message)
-        return _events(call, map(_named, _message_events(call, message, block, words)))
+            return _answer_whole(call, message)
+        return _answer_stream(call, map(_write_event, _message_events(call, message, block, words)))
 
     # -- Ollama's.
 
@@ -197,11 +199,13 @@ class ModelApis:
         counts = {"prompt_eval_count": call.prompt_tokens, "eval_count": call.completion_tokens}
         end = {"done": True, "done_reason": "stop", **counts}
         if not call.body["stream"]:
-            return _whole(call, {**head, "message": message, **end})
+            return _answer_whole(call, {**head, "message": message, **end})
         pieces = [message] if name else [{"role": "assistant", "content": w} for w in words]
         lines = [{**head, "message": piece, "done": False} for piece in pieces]
         lines.append({**head, "message": {"role": "assistant", "content": ""}, **end})
-        return _events(call, (json.dumps(line) + "\n" for line in lines), "application/x-ndjson")
+        return _answer_stream(
+            call, (json.dumps(line) + "\n" for line in lines), "application/x-ndjson"
+        )
 
 
 @asynccontextmanager
@@ -338,20 +342,20 @@ def _message_events(
     yield {"type": "message_stop"}
 
 
-def _data(event: Json | str) -> str:
+def _write_data(event: Json | str) -> str:
     return f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n"
 
 
-def _named(event: Json) -> str:
-    return f"event: {event['type']}\n{_data(event)}"
+def _write_event(event: Json) -> str:
+    return f"event: {event['type']}\n{_write_data(event)}"
 
 
-def _whole(call: ApiRequest, fields: Json) -> Response:
+def _answer_whole(call: ApiRequest, fields: Json) -> Response:
     call.has_ended = True
     return JSONResponse(fields)
 
 
-def _events(
+def _answer_stream(
     call: ApiRequest, texts: Iterator[str], media_type: str = "text/event-stream"
 ) -> Response:
     async def send() -> AsyncIterator[str]:

@@ -1,4 +1,4 @@
-"""Provider services as a test asks them: without a broker, or as the router's own invocations do."""
+"""Provider services as a test asks them: without a broker, or as the router's invocations do."""
 
 from __future__ import annotations
 

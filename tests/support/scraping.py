@@ -1,5 +1,5 @@
-"""A live scrape of everything that has metrics: a router after a little of each, a gateway, a relay,
-an inbox, an agent.
+"""A live scrape of everything that has metrics: a router after a little of each, a gateway, a
+relay, an inbox, an agent.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ async def partition_series(url: str, home: Path) -> Series:
 
 
 async def gateway_series(url: str, home: Path) -> Series:
-    """A gateway's, after a wrong key, and a request whose two providers are served by no process."""
+    """A gateway's, after a wrong key, and a request whose two providers nobody serves."""
     asked = {"model": "router/gone", "messages": [{"role": "user", "content": "hello"}]}
     settings = load(
         None,

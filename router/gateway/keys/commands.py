@@ -109,7 +109,7 @@ async def create(
     Only a hash of the secret is stored. A gateway takes the key within a second. Exit status: 0
     made, 1 refused.
 
-    Example:  router key create acme --name billing --expires 90d --policies default,cheap --rate 20/40
+    Example:  router key create acme --name billing --expires 90d --policies default --rate 20/40
     """
     check_tenant(tenant)
     expires_ms = _read_end(expires, "--expires") if expires is not None else None

@@ -1,5 +1,5 @@
-"""What `router doctor` finds of the gateway's keys: whether any client is let in, and who will not be
-soon.
+"""What `router doctor` finds of the gateway's keys: whether any client is let in, and who soon
+will not be.
 """
 
 from __future__ import annotations

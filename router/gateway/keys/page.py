@@ -19,7 +19,8 @@ EMPTY = "No keys. `router key create TENANT` makes one, and shows it once."
 REVOKE = WriteForm(
     title="Revoke those that are chosen",
     name="chosen",
-    text="As `router key revoke` does: every gateway refuses them within a second. A new key is made in a terminal alone.",
+    text="As `router key revoke` does: every gateway refuses them within a second. "
+    "A new key is made in a terminal alone.",
     fields=(FormField("note", "Note, for the audit", kind="note"),),
     buttons=(FormButton("Revoke", "/keys/revoke", "danger"),),
 )

@@ -78,7 +78,7 @@ class RateLimits:
         return self.take(name_bucket(policy, tenant_id), limit, tenant_id, now)
 
     def take(self, bucket: str, limit: RateLimit, owner: str, now: float) -> float | None:
-        """Take a token of this bucket, as `allow` does. `owner`: whose part of the memory it takes."""
+        """Take a token of this bucket, as `allow` does. `owner`: whose part of the memory it is."""
         token_s = 1 / limit.requests_per_second
         whole_s = limit.burst * token_s
         # further ahead: by an older, slower limit

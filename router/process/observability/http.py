@@ -298,7 +298,8 @@ async def serve_application(
     opened = OpenConnections(limits.connections, spares_answers=limits.spares_answers)
     config = uvicorn.Config(
         application,
-        http=partial(protocol, open_connections=opened),  # type: ignore[arg-type]  # uvicorn calls it like a class
+        # uvicorn calls it like a class
+        http=partial(protocol, open_connections=opened),  # type: ignore[arg-type]
         ssl_certfile=tls.cert if tls is not None else None,
         ssl_keyfile=tls.key if tls is not None else None,
         lifespan="off",
@@ -384,7 +385,7 @@ def _bind(host: str, port: int) -> socket.socket:
         )[0]
         listener = socket.create_server(address[:2], family=family, backlog=ACCEPT_BACKLOG)
         # Accepted sockets inherit it. asyncio sets it only where a socket names its protocol, which
-        # these do not; else each part of a response waits for the ack of the one before, up to 40 ms.
+        # these do not; else each part of a response waits for the ack of the one before, to 40 ms.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except OSError as exc:

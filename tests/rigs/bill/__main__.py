@@ -79,7 +79,7 @@ async def _ask_all(stage: BillStage, requests: int, every_s: float, seed: int) -
 
 
 async def _ask(client: httpx2.AsyncClient, stage: BillStage, number: int, seed: int) -> str:
-    """How it ended: a status, `broken` (a stream without its end), `left`, `closed`, `unanswered`."""
+    """How it ended: a status, `broken` (no end of the stream), `left`, `closed`, `unanswered`."""
     dice = Random(seed * 1_000_003 + number)
     is_stream, leaves = dice.random() < 0.5, dice.random() < LEAVING
     tenant_id = TENANTS[number % len(TENANTS)]
