@@ -91,7 +91,7 @@ async def partition_series(url: str, home: Path) -> Series:
 
 
 async def gateway_series(url: str, home: Path) -> Series:
-    """A gateway's, after a wrong key, and a request whose two providers nobody serves."""
+    """A gateway's, after a wrong key, and a request whose two providers no process serves."""
     asked = {"model": "router/gone", "messages": [{"role": "user", "content": "hello"}]}
     settings = load(
         None,
